@@ -24,17 +24,17 @@ from evals.types import DEFAULT_QUERY_SET
 from workbench.components import deleted, feedback, table
 from workbench.components.cards import shortened
 from workbench.components.feedback import Question, start_or_refuse
-from workbench.components.table import DataTable, TableColumn, TableRow
+from workbench.components.table import DataColumn, DataRow, DataTable
 from workbench.screens.collections.state import address, links_of
 from workbench.services import collection_jobs, collections, uploads
 from workbench.services.collections import LOOKS, OUTCOMES, CollectionSummary, format_bytes, plural
 
 FLAWS_SHOWN: Final = 100
 FLAWS: Final = (
-    TableColumn("what", "What is wrong, in a sentence.", long=True),
-    TableColumn("id", "The document, query or label that it is about."),
-    TableColumn("where", "File and line, where the source has such.", long=True),
-    TableColumn("what was done"),
+    DataColumn("what", "What is wrong, in a sentence.", long=True),
+    DataColumn("id", "The document, query or label that it is about."),
+    DataColumn("where", "File and line, where the source has such.", long=True),
+    DataColumn("what was done"),
 )
 
 
@@ -42,7 +42,7 @@ def draw_flaws(key: str, flaws: Iterable[Mapping[str, Any]], total: int) -> None
     """The first remarks on an input, row by row."""
     rows = list(flaws)[:FLAWS_SHOWN]
     lines = [
-        TableRow(
+        DataRow(
             str(at),
             (
                 str(flaw["message"]),
@@ -80,11 +80,11 @@ def draw_problem(error: Exception) -> None:
 WIDTH: Final = 420  # pixels, where there are as many
 _dropping: Final = Question("sets.asking", "Drop the query set?")
 COLUMNS: Final = (
-    TableColumn("query set"),
-    TableColumn("queries", right=True),
-    TableColumn("labelled", "Queries that have a label: only these can be scored.", right=True),
-    TableColumn("labels", "Judgements: a query, a document and a grade.", right=True),
-    TableColumn("changed", "Coordinated universal time.", wide=True),
+    DataColumn("query set"),
+    DataColumn("queries", right=True),
+    DataColumn("labelled", "Queries that have a label: only these can be scored.", right=True),
+    DataColumn("labels", "Judgements: a query, a document and a grade.", right=True),
+    DataColumn("changed", "Coordinated universal time.", wide=True),
 )
 
 
@@ -100,7 +100,7 @@ def chosen_set() -> str:
 def draw_sets(sets: Sequence[QuerySetSummary]) -> None:
     """All query sets; a click shows the queries of one."""
     lines = [
-        TableRow(
+        DataRow(
             each.name,
             (
                 each.name,
@@ -262,19 +262,19 @@ def _facts(view: CollectionView) -> None:
 
 def _chunk_sets(rows: Sequence[Mapping[str, Any]]) -> None:
     columns = (
-        TableColumn("chunk set"),
-        TableColumn("cut by", long=True),
-        TableColumn("texts", "What a search can find.", right=True),
-        TableColumn(
+        DataColumn("chunk set"),
+        DataColumn("cut by", long=True),
+        DataColumn("texts", "What a search can find.", right=True),
+        DataColumn(
             "words a text",
             "Lexemes of the text-search configuration, stop words left out, on average.",
             right=True,
             wide=True,
         ),
-        TableColumn("embedded by", long=True),
+        DataColumn("embedded by", long=True),
     )
     lines = [
-        TableRow(
+        DataRow(
             row["name"],
             (
                 row["name"],
@@ -313,7 +313,7 @@ def _labels(described: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> No
     }
     for column, (title, (name, count)) in zip(st.columns(3), parts.items(), strict=True):
         with column:
-            lines = [TableRow(str(row[name]), (str(row[name]), f"{row[count]:,}")) for row in described[title]]
+            lines = [DataRow(str(row[name]), (str(row[name]), f"{row[count]:,}")) for row in described[title]]
             empty = "No query has a label yet."
-            columns = (TableColumn(name), TableColumn(count, right=True))
+            columns = (DataColumn(name), DataColumn(count, right=True))
             table.draw(f"about.{name}", DataTable(title, columns, lines, empty=empty, tall=True))

@@ -25,7 +25,7 @@ from evals.collections import load
 from evals.sources import sources
 from workbench.components import feedback, form, table
 from workbench.components.cards import shortened
-from workbench.components.table import DataTable, TableColumn, TableRow
+from workbench.components.table import DataColumn, DataRow, DataTable
 from workbench.screens.collections import attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.corrections import author
@@ -249,20 +249,20 @@ def _draw_rows(preview: SourcePreview) -> None:
         return shortened(" ".join(text[: LONGEST * 4].split()), LONGEST)
 
     documents = [
-        TableRow(str(at), (each.id, each.title, start(each.text))) for at, each in enumerate(preview.documents[:SHOWN])
+        DataRow(str(at), (each.id, each.title, start(each.text))) for at, each in enumerate(preview.documents[:SHOWN])
     ]
-    columns = (TableColumn("first documents: id"), TableColumn("title"), TableColumn("text", long=True))
+    columns = (DataColumn("first documents: id"), DataColumn("title"), DataColumn("text", long=True))
     table.draw("look.documents", DataTable("The first documents", columns, documents))
     if preview.queries:
         labels = {label.query_id: 0 for label in preview.labels}
         for label in preview.labels:
             labels[label.query_id] += 1
         queries = [
-            TableRow(str(at), (each.id, start(each.text), str(labels.get(each.id, ""))))
+            DataRow(str(at), (each.id, start(each.text), str(labels.get(each.id, ""))))
             for at, each in enumerate(preview.queries[:SHOWN])
         ]
-        among = TableColumn("labels", f"Among the first {SAMPLE} labels.", right=True)
-        columns = (TableColumn("first queries: id"), TableColumn("text", long=True), among)
+        among = DataColumn("labels", f"Among the first {SAMPLE} labels.", right=True)
+        columns = (DataColumn("first queries: id"), DataColumn("text", long=True), among)
         table.draw("look.queries", DataTable("The first queries", columns, queries))
 
 

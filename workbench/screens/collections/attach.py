@@ -22,7 +22,7 @@ from workbench.components import feedback
 from workbench.components import table as components_table
 from workbench.components.cards import shortened
 from workbench.components.feedback import start_or_refuse
-from workbench.components.table import DataTable, TableColumn, TableRow
+from workbench.components.table import DataColumn, DataRow, DataTable
 from workbench.screens.collections.state import address
 from workbench.services import attach, collection_jobs, collections, cost_notice, table_discovery
 from workbench.services.attach import AttachRequest
@@ -125,8 +125,8 @@ def draw(store: Store, summaries: Sequence[CollectionSummary]) -> None:
     st.html(
         f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: {html.escape(look.told)}.</p>'
     )
-    columns = (TableColumn("first rows: id"), TableColumn("title"), TableColumn("text", long=True))
-    lines = [TableRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
+    columns = (DataColumn("first rows: id"), DataColumn("title"), DataColumn("text", long=True))
+    lines = [DataRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
     components_table.draw("attach.rows", DataTable("The first rows", columns, lines, empty="No row is in it yet."))
     # Its name, and what else is to be done.
     key = _key(wanted, "name")

@@ -14,23 +14,23 @@ from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.names import ITEMS
 from workbench.components import document, feedback, table
-from workbench.components.table import DataTable, TableColumn, TableFilter, TableRow
+from workbench.components.table import DataColumn, DataFilter, DataRow, DataTable
 from workbench.screens.collections import about, corrections
 from workbench.screens.collections.state import address, links
 from workbench.services import browse, permissions
 from workbench.services.browse import Judgement, Page, Read
 
 DOCUMENTS: Final = (
-    TableColumn("document", long=True),
-    TableColumn("id", wide=True),
-    TableColumn("answers", "Queries whose labels call this document relevant.", right=True),
+    DataColumn("document", long=True),
+    DataColumn("id", wide=True),
+    DataColumn("answers", "Queries whose labels call this document relevant.", right=True),
 )
 QUERIES: Final = (
-    TableColumn("query", long=True),
-    TableColumn("kind", wide=True),
-    TableColumn("id", wide=True),
-    TableColumn("relevant", "Documents judged with a grade above 0.", right=True),
-    TableColumn("judged", "Documents judged at all.", right=True, wide=True),
+    DataColumn("query", long=True),
+    DataColumn("kind", wide=True),
+    DataColumn("id", wide=True),
+    DataColumn("relevant", "Documents judged with a grade above 0.", right=True),
+    DataColumn("judged", "Documents judged at all.", right=True, wide=True),
 )
 
 
@@ -43,7 +43,7 @@ def documents(store: Store, view: CollectionView) -> None:
     with feedback.draw_errors():
         of_set = about.chosen_set()
         found = bridge.run(browse.documents(store, view, state.find, state.number, of_set))
-        lines = [TableRow(row.id, (row.title.strip() or row.id, row.id, f"{row.answers:,}")) for row in found.rows]
+        lines = [DataRow(row.id, (row.title.strip() or row.id, row.id, f"{row.answers:,}")) for row in found.rows]
         listed, opened = _beside(state.document)
         with listed:
             table.draw(
@@ -90,7 +90,7 @@ def _queries(store: Store, view: CollectionView, of_set: str) -> None:
     with feedback.draw_errors():
         found = bridge.run(browse.queries(store, view.name, state.find, state.number, of_set))
         lines = [
-            TableRow(
+            DataRow(
                 row.query.id, (row.query.text, row.query.kind, row.query.id, f"{row.relevant:,}", f"{row.judged:,}")
             )
             for row in found.rows
@@ -125,8 +125,8 @@ def _beside(opened: str) -> Sequence[DeltaGenerator]:
         return st.columns([5, 7] if opened else [1000, 1], gap="medium")
 
 
-def _filter(page: Page[Any], asks: str) -> TableFilter:
-    return TableFilter(address.current().find.strip(), asks, page.told, page.number, page.pages)
+def _filter(page: Page[Any], asks: str) -> DataFilter:
+    return DataFilter(address.current().find.strip(), asks, page.told, page.number, page.pages)
 
 
 def _nothing(find: str, what: str, where: str) -> str:
@@ -173,10 +173,10 @@ def _answers(read: Read) -> None:
         DataTable(
             "Queries that this document was judged for",
             (
-                TableColumn("query it was judged for", long=True),
-                TableColumn("kind", wide=True),
-                TableColumn("split", wide=True),
-                TableColumn("grade", "0 is not relevant; the more, the better.", right=True),
+                DataColumn("query it was judged for", long=True),
+                DataColumn("kind", wide=True),
+                DataColumn("split", wide=True),
+                DataColumn("grade", "0 is not relevant; the more, the better.", right=True),
             ),
             [_judgement(each, each.text, each.kind) for each in read.judged],
             empty="Nobody has judged this document for any query.",
@@ -199,10 +199,10 @@ def _query(store: Store, view: CollectionView, query_id: str) -> None:
             DataTable(
                 "Documents judged for this query",
                 (
-                    TableColumn("document that was judged", long=True),
-                    TableColumn("id", wide=True),
-                    TableColumn("split", wide=True),
-                    TableColumn("grade", "0 is not relevant; the more, the better.", right=True),
+                    DataColumn("document that was judged", long=True),
+                    DataColumn("id", wide=True),
+                    DataColumn("split", wide=True),
+                    DataColumn("grade", "0 is not relevant; the more, the better.", right=True),
                 ),
                 [_judgement(each, each.text.strip() or each.id, each.id) for each in judged],
                 empty="No document has been judged for this query: nothing can be scored by it.",
@@ -219,9 +219,9 @@ def _facts(query_id: str, kind: str, tags: tuple[str, ...]) -> str:
     return f'<p class="rb-summary">{made}</p>'
 
 
-def _judgement(each: Judgement, first: str, second: str) -> TableRow:
+def _judgement(each: Judgement, first: str, second: str) -> DataRow:
     """Split and id together identify a row: a document may be judged in several splits."""
-    return TableRow(f"{each.split}\n{each.id}", (first, second, each.split, str(each.grade)))
+    return DataRow(f"{each.split}\n{each.id}", (first, second, each.split, str(each.grade)))
 
 
 def _id_of(row: str) -> str:

@@ -17,7 +17,7 @@ from evals.labels import corrections
 from evals.labels.label_checks import DEFAULT_MAX_GRADE, USUAL_GRADE
 from evals.labels.revisions import Cause, Revision
 from workbench.components import feedback, sign_in, table
-from workbench.components.table import DataTable, TableColumn, TableRow
+from workbench.components.table import DataColumn, DataRow, DataTable
 from workbench.services import permissions
 from workbench.services.browse import Judgement
 from workbench.services.collections import plural
@@ -25,11 +25,11 @@ from workbench.services.collections import plural
 REMOVE: Final = "no label"
 OUTCOME: Final = "changes.outcome"  # what the last click came to: a sentence or an error, and of which query set
 COLUMNS: Final = (
-    TableColumn("when", "Coordinated universal time."),
-    TableColumn("who"),
-    TableColumn("what", "How many labels, before and after.", long=True),
-    TableColumn("why", long=True),
-    TableColumn("state"),
+    DataColumn("when", "Coordinated universal time."),
+    DataColumn("who"),
+    DataColumn("what", "How many labels, before and after.", long=True),
+    DataColumn("why", long=True),
+    DataColumn("state"),
 )
 
 
@@ -68,7 +68,7 @@ def draw(store: Store, view: CollectionView, of_set: str) -> None:
                         on_click=_moving(partial(_move, move, store, view, of_set), view, of_set),
                     )
         lines = [
-            TableRow(
+            DataRow(
                 str(each.key),
                 (f"{each.made_at:%Y-%m-%d %H:%M}", each.author, each.change.sentence, each.reason, each.state),
             )

@@ -19,13 +19,13 @@ from evals.collections.load import LoadReport
 from evals.labels.query_generation import Written
 from workbench.components import feedback, table
 from workbench.components.job_progress import draw_progress
-from workbench.components.table import DataTable, TableColumn, TableRow
+from workbench.components.table import DataColumn, DataRow, DataTable
 from workbench.screens.collections import add, attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.state import CollectionsState, address, links_of
 from workbench.services import collection_jobs
 from workbench.services.attach import AttachRequest, AttachResult, difference_sentence
-from workbench.services.collection_jobs import CollectionJob, Recall
+from workbench.services.collection_jobs import CollectionJob, IndexRecall
 from workbench.services.collections import LARGEST_DOWNLOAD, BeirArchive, ImportRequest, format_bytes, plural
 from workbench.services.jobs import Key
 from workbench.services.queries import GeneratedQueries
@@ -146,19 +146,19 @@ def _verified(name: str, findings: list[IntegrityProblem]) -> None:
     if not wrong:
         st.html(f'<p class="rb-report">All {len(findings)} checks found what should be there, and nothing else.</p>')
     lines = [
-        TableRow(str(at), (finding.check, f"{finding.wrong:,}" if finding.wrong else "none"))
+        DataRow(str(at), (finding.check, f"{finding.wrong:,}" if finding.wrong else "none"))
         for at, finding in enumerate(sorted(findings, key=lambda each: -each.wrong))
     ]
     for finding in wrong:
         st.html(
             f"<p><strong>{html.escape(finding.check)}: {finding.wrong:,}.</strong> {html.escape(finding.way_out)}</p>"
         )
-    columns = (TableColumn("what must not be there", long=True), TableColumn("found", right=True))
+    columns = (DataColumn("what must not be there", long=True), DataColumn("found", right=True))
     with st.expander(f"The {len(findings)} checks", expanded=bool(wrong)):
         table.draw(f"verified.{name}", DataTable("Checks", columns, lines))
 
 
-def _recalled(_: str, recall: Recall) -> None:
+def _recalled(_: str, recall: IndexRecall) -> None:
     missed = len(recall.shares) - recall.perfect
     st.html(
         f'<p class="rb-report">The index (<code>{html.escape(recall.index)}</code>, HNSW) over '
@@ -230,8 +230,8 @@ def _generated(name: str, result: GeneratedQueries) -> None:
     left_out = f" {plural(unfit, 'document')} had not the words for one." if unfit else ""
     _say(f"{plural(len(queries), 'query', 'queries')} in {result.query_set}.{left_out}")
     _draw_show_button("made", name, result.query_set)
-    lines = [TableRow(query.id, (query.text, query.id)) for query in result.first]
-    columns = (TableColumn("the first queries", long=True), TableColumn("id", wide=True))
+    lines = [DataRow(query.id, (query.text, query.id)) for query in result.first]
+    columns = (DataColumn("the first queries", long=True), DataColumn("id", wide=True))
     with st.expander("The first of them"):
         table.draw(f"made.{name}", DataTable("The first queries", columns, lines, tall=True))
 

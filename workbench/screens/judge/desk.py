@@ -74,7 +74,7 @@ def draw_queue(desk: JudgingDesk) -> None:
     _component(key=desk.key, data=shown(desk), on_acts_change=heard)
 
 
-# -- what it is told ---------------------------------------------------------------------------------------------------
+# -- its actions ---------------------------------------------------------------------------------------------------
 
 
 def take(desk: JudgingDesk, given: Mapping[str, Any]) -> None:
@@ -87,17 +87,17 @@ def take(desk: JudgingDesk, given: Mapping[str, Any]) -> None:
         last = int(each["n"])
         st.session_state[HEARD] = {"token": token, "n": last}  # done or failed, it is answered
         try:
-            _do(desk, each)
+            _perform(desk, each)
         except Exception as error:
             st.session_state[PROBLEM] = error
             if not isinstance(error, RankbookError):
                 break
 
 
-def _do(desk: JudgingDesk, each: Mapping[str, Any]) -> None:
-    query, item = each["pair"]
+def _perform(desk: JudgingDesk, each: Mapping[str, Any]) -> None:
+    pair = (str(each["pair"][0]), str(each["pair"][1]))
     if each["do"] == "suggest":
-        desk.suggest((str(query), str(item)))
+        desk.suggest(pair)
         return
     if each["do"] not in ("grade", "skip", "undo"):
         raise InputError(f"{each['do']!r:.40} is nothing that can be done to a document here.")
@@ -105,57 +105,48 @@ def _do(desk: JudgingDesk, each: Mapping[str, Any]) -> None:
     if grade not in SCALE:
         raise InputError(f"There is no grade {grade}: 0 (not relevant) to {max(SCALE)} are.")
     note = " ".join(str(each.get("note", "")).split())[:LONGEST_NOTE]
-    act = JudgingAction(each["do"], (str(query), str(item)), grade, note)
-    bridge.run(desk.sitting.take(act))
+    bridge.run(desk.sitting.take(JudgingAction(each["do"], pair, grade, note)))
 
 
-# -- what it shows -----------------------------------------------------------------------------------------------------
+# -- its data -----------------------------------------------------------------------------------------------------
 
 
 def shown(desk: JudgingDesk) -> Plain:
     """The data of the component."""
-    sitting = desk.sitting
-    tasks = sitting.together() if desk.lists else _ahead(sitting.left())
+    session = desk.sitting
+    if desk.lists:
+        tasks = session.together()
+    else:  # the first task, and those after it while their texts are short enough
+        left, letters = session.left(), 0
+        tasks = left[:1]
+        for task in left[1:AHEAD]:
+            letters += len(task.item.text)
+            if letters > AHEAD_LETTERS:
+                break
+            tasks.append(task)
     spans = desk.passages([task.item.id for task in tasks]) if not desk.lists else {}
+    beside = []
+    if desk.lists:
+        at, queries = session.queries
+        beside.append(f"query {at} of {queries}")
+    if session.skipped:
+        beside.append(f"{len(session.skipped)} skipped")
+    if session.elsewhere:
+        beside.append(f"{len(session.elsewhere)} judged by others meanwhile")
+    if (seconds := session.seconds_left) and session.left():
+        beside.append(f"about {minutes(seconds)} left")
+    every = len(session.tasks) - len(session.elsewhere - session.grades.keys())
+    nothing = "Nothing is left in this sitting." if session.tasks else f"Nothing to judge. {session.found.sentence}"
     return {
         "lists": desk.lists,
         "scale": [[grade, WORDS[grade], meaning] for grade, meaning in SCALE.items()],
         "tasks": [_task(desk, task, spans.get(task.item.id, ())) for task in tasks],
-        "progress": _progress(desk),
-        "said": sitting.said,
-        "nothing": "Nothing is left in this sitting."
-        if sitting.tasks
-        else f"Nothing to judge. {sitting.found.sentence}",
+        "progress": {"done": len(session.grades), "all": every, "beside": beside},
+        "said": session.said,
+        "nothing": nothing,
         "heard": st.session_state.get(HEARD, {"token": "", "n": 0}),
         "suggests": desk.suggests,
     }
-
-
-def _ahead(tasks: Sequence[Task]) -> list[Task]:
-    """The first task, and those after it while their texts are short enough."""
-    taken, letters = list(tasks[:1]), 0
-    for task in tasks[1:AHEAD]:
-        letters += len(task.item.text)
-        if letters > AHEAD_LETTERS:
-            break
-        taken.append(task)
-    return taken
-
-
-def _progress(desk: JudgingDesk) -> Plain:
-    sitting = desk.sitting
-    beside = []
-    if desk.lists:
-        at, queries = sitting.queries
-        beside.append(f"query {at} of {queries}")
-    if sitting.skipped:
-        beside.append(f"{len(sitting.skipped)} skipped")
-    if sitting.elsewhere:
-        beside.append(f"{len(sitting.elsewhere)} judged by others meanwhile")
-    if (seconds := sitting.seconds_left) and sitting.left():
-        beside.append(f"about {minutes(seconds)} left")
-    every = len(sitting.tasks) - len(sitting.elsewhere - sitting.grades.keys())
-    return {"done": len(sitting.grades), "all": every, "beside": beside}
 
 
 def minutes(seconds: float) -> str:
@@ -182,9 +173,7 @@ def _task(desk: JudgingDesk, task: Task, passages: Sequence[Span]) -> Plain:
 
 
 def pieces(text: str, keywords: Sequence[str], passages: Sequence[Span] = ()) -> list[list[Any]]:
-    """The text cut at marks and at the beginnings of passages: (text, marked, number of the passage that begins or
-    0).
-    """
+    """The text cut at marks and at the beginnings of passages: (text, marked, number of the passage or 0)."""
     numbers: dict[int, int] = {}
     for number, (start, _) in enumerate(passages, start=1):
         numbers.setdefault(start, number)
@@ -250,11 +239,10 @@ def told(asked: JudgeState, session: JudgingSession) -> str:
 @st.fragment
 def _desk(key: Key, ctx: EvalContext, session: JudgingSession, state: JudgeState, model: str) -> None:
     suggests = f"Ask {model} what it would give. Its answer is shown below and never counts." if model else ""
-    # Asked of the store once a document.
     view = ctx.view
     kept: dict[tuple[str, str, str], Sequence[Span]] = st.session_state.setdefault("judging.passages", {})
 
-    def find(ids: Sequence[str]) -> Mapping[str, Sequence[Span]]:
+    def passages(ids: Sequence[str]) -> Mapping[str, Sequence[Span]]:
         keys = {each: (view.name, view.version_key, each) for each in ids}
         if new := [each for each in ids if keys[each] not in kept]:
             found = bridge.run(judging.passages(ctx.store, view, new))
@@ -264,7 +252,6 @@ def _desk(key: Key, ctx: EvalContext, session: JudgingSession, state: JudgeState
             del kept[old]
         return answer
 
-    passages = find
     desk = JudgingDesk("judging.desk", session, state.lists, passages, suggests, judge_side.asking(session))
     draw_queue(desk)
     if not session.left():

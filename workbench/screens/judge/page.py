@@ -17,7 +17,7 @@ from evals.runs import run_store
 from evals.types import DEFAULT_QUERY_SET
 from workbench.components import feedback, sign_in
 from workbench.components.open_collection import open_collection
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 from workbench.screens.judge import desk
 from workbench.screens.judge.desk import address
 from workbench.services import pool_request, weights
@@ -162,4 +162,4 @@ def _filled(state: JudgeState, names: list[str], signs: str | None) -> JudgeStat
     )
 
 
-PAGE = Page("Judge", ":material/gavel:", render, roles=JUDGING, log_name="judging")
+PAGE = WorkbenchPage("Judge", ":material/gavel:", render, roles=JUDGING, log_name="judging")

@@ -7,7 +7,7 @@ import streamlit as st
 from core.errors import RankbookError
 from core.store.engine import Store
 from workbench.components import feedback, theme
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 from workbench.components.theme import asset
 from workbench.notebooks import files, named, session
 from workbench.notebooks.files import shelf
@@ -84,4 +84,4 @@ def _where(session: NotebookSession) -> None:
         st.html(f'<p class="rb-draft">{said}</p>')
 
 
-PAGE = Page("Notebook", ":material/menu_book:", render)
+PAGE = WorkbenchPage("Notebook", ":material/menu_book:", render)

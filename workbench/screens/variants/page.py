@@ -11,7 +11,7 @@ from core.store.engine import Store
 from core.variant import Variant
 from evals import variants
 from workbench.components import feedback, variant_list
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 from workbench.components.theme import asset
 from workbench.screens.variants import difference, editor
 from workbench.screens.variants import state as variants_state
@@ -105,4 +105,4 @@ def _offered(store: Store) -> tuple[list[str], list[str]]:
     return list(sets), list(models)
 
 
-PAGE = Page("Variants", ":material/account_tree:", render)
+PAGE = WorkbenchPage("Variants", ":material/account_tree:", render)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 from workbench.screens.collections.page import PAGE as COLLECTIONS
 from workbench.screens.judge.page import PAGE as JUDGE
 from workbench.screens.notebook.page import PAGE as NOTEBOOK
@@ -13,5 +13,5 @@ from workbench.screens.search.page import PAGE as SEARCH
 from workbench.screens.variants.page import PAGE as VARIANTS
 from workbench.screens.weights.page import PAGE as WEIGHTS
 
-PAGES: Final[tuple[Page, ...]] = (SEARCH, NOTEBOOK, WEIGHTS, COLLECTIONS, VARIANTS, RUNS, JUDGE)
+PAGES: Final[tuple[WorkbenchPage, ...]] = (SEARCH, NOTEBOOK, WEIGHTS, COLLECTIONS, VARIANTS, RUNS, JUDGE)
 TITLES: Final = tuple(page.title for page in PAGES)

@@ -1,4 +1,4 @@
-"""`rankbook data attach`: somebody's table as a collection, read and never altered."""
+"""`rankbook data attach` and `aside`: a table that exists already as a collection, read and never altered."""
 
 from __future__ import annotations
 
@@ -110,9 +110,14 @@ def aside(
     sentence = f"{name} has its lexemes, postings and vocabulary aside."
     with output.progress(quiet=as_json) as listener:
         if refresh:
-            view, found = bridge.run(attaching.refreshed(store, name, listener))
-            counts = {"new": found.new, "changed": found.changed, "gone": found.gone, "rebuilt": bool(found.unknown)}
-            sentence = f"{name}: {attaching.told_difference(view, found)}"
+            view, difference = bridge.run(attaching.refreshed(store, name, listener))
+            counts = {
+                "new": difference.new,
+                "changed": difference.changed,
+                "gone": difference.gone,
+                "rebuilt": bool(difference.unknown),
+            }
+            sentence = f"{name}: {attaching.told_difference(view, difference)}"
         else:
             bridge.run(attaching.aside(store, name, listener))
     output.result({"name": name, "aside": True, **counts}, sentence, json=as_json)

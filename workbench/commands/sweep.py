@@ -81,15 +81,19 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     fusions = runtime.parse_fusions(fusion)
     request = TuningRequest(base, metric, steps, fusions, True, TuningProcedure(seed=seed))
     with output.progress(quiet=as_json) as listener:
-        tuned, found = runtime.run_stoppable(lambda token: tune_weights(opened.until(token), part, request, listener))
-    notes = (*notes, *found.notes)
+        tuned, rankings = runtime.run_stoppable(
+            lambda token: tune_weights(opened.until(token), part, request, listener)
+        )
+    notes = (*notes, *rankings.notes)
     refusal = "" if even_so else tuned.refusal(per_kind=per_kind)
     reported = None
     if report_split is not None and refusal:
         output.notice(f"{refusal} Nothing was scored on {report_split!r}; --even-so does it.")
     elif report_split is not None:
-        made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
-        reported = _evaluate(opened, [*_baselines(base, tuned), made], report_split, metric, seed, quiet=as_json)
+        tuned_variant = tuned.variant(base, per_kind=per_kind, even_so=even_so)
+        reported = _evaluate(
+            opened, [*_baselines(base, tuned), tuned_variant], report_split, metric, seed, quiet=as_json
+        )
     if as_json:
         output.document({**plain(tuned), "reported": reported and output.plain_board(reported)})
     else:
@@ -103,9 +107,9 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         if unwritten:
             raise InputError(f"Not written: {unwritten}. {why_not} --even-so writes it even so.")
     elif save is not None:
-        made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
-        atomic_files.write_whole(save.expanduser(), made.to_toml())
-        output.notice(f"{made.name} is written to {save}.")
+        tuned_variant = tuned.variant(base, per_kind=per_kind, even_so=even_so)
+        atomic_files.write_whole(save.expanduser(), tuned_variant.to_toml())
+        output.notice(f"{tuned_variant.name} is written to {save}.")
 
 
 def _tuning_queries(opened: EvalContext, split: str, report_split: str | None) -> tuple[QuerySplit, tuple[str, ...]]:

@@ -175,7 +175,7 @@ def begin_answering(demo: Demo) -> jobs.Job[int]:
     """Answer the examples in the background."""
     jobs.forget(JOB)
     return jobs.begin(
-        JOB, "Answers to the examples", lambda told, stop: demo.answers.prepare(demo.examples, told, stop)
+        JOB, "Answers to the examples", lambda listener, stop: demo.answers.prepare(demo.examples, listener, stop)
     )
 
 
@@ -184,7 +184,7 @@ def find_answering() -> jobs.Job[int] | None:
 
 
 async def cost_notices(demo: Demo) -> list[str]:
-    """What each visitor's query may cost where a language model is asked. Asks none."""
+    """What each visitor's query may cost where a variant asks a language model. Asks none."""
     context = RequestContext(demo.store, demo.view)
     query = next(iter(demo.examples), ANY_QUESTION)
     return [

@@ -12,7 +12,7 @@ from evals.statistics.comparison import PairComparison
 from workbench.behind.weights import weighing
 from workbench.notebooks.output import Table
 
-TOP = 10  # first documents that are looked at, where the metric has no cut-off
+TOP = 10  # first documents that are compared, where the metric has no cut-off
 DEEPEST = 20  # of those, where its cut-off is deeper
 RELEVANT = 20  # relevant documents of a query at most
 QUERIES = 50  # whose documents are listed: those of the greatest differences
@@ -40,10 +40,10 @@ async def rank_changes(
     """By query, the deciding ones first: its relevant documents, found or not, then what else is near the top."""
     furthest = sorted(comparison.queries, key=lambda each: (-abs(each.difference), each.query))
     queries = dict.fromkeys(each.query for each in (*comparison.deciding, *furthest[:QUERIES]))
-    found = {query: _changes(board, comparison, query) for query in queries}
-    items = list(dict.fromkeys(each.item for rows in found.values() for each in rows))
+    changes = {query: _changes(board, comparison, query) for query in queries}
+    items = list(dict.fromkeys(each.item for rows in changes.values() for each in rows))
     titles = dict(zip(items, await weighing.titles(opened, items), strict=True))
-    return {query: tuple(replace(each, title=titles[each.item]) for each in rows) for query, rows in found.items()}
+    return {query: tuple(replace(each, title=titles[each.item]) for each in rows) for query, rows in changes.items()}
 
 
 def _changes(board: Board, comparison: PairComparison, query: str) -> list[RankChange]:

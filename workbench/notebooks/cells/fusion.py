@@ -84,20 +84,20 @@ class FusionCell(CellSpec):
         return self.legs if len(self.legs) == 1 else ()
 
     async def run(self, context: CellContext) -> Output:
-        found = await self.look(context)
-        blocks = _blocks(found)
+        sweep = await self.look(context)
+        blocks = _blocks(sweep)
         try:
-            tuned = found.variant(even_so=self.even_so)
+            tuned = sweep.variant(even_so=self.even_so)
         except SpecError as error:
             blocks.append(Said(text=f"No variant was made of it. {error}", tone="note"))
         else:
             blocks.append(Code(title=f"{tuned.name}, as a variant to keep", language="toml", text=tuned.to_toml()))
             if self.confirm:
-                blocks += await self._confirm(context, found, tuned)
-        plain = sweep_summary.plain(found.tuned)
+                blocks += await self._confirm(context, sweep, tuned)
+        plain = sweep_summary.plain(sweep.tuned)
         listed = {name: [asdict(each) for each in plain[name]] for name in ("points", "kinds")}
-        legs = list(found.tuned.surfaces[0].legs)
-        return Output(blocks=tuple(blocks), values={**plain, **listed, "legs": legs, "base": found.base.to_data()})
+        legs = list(sweep.tuned.surfaces[0].legs)
+        return Output(blocks=tuple(blocks), values={**plain, **listed, "legs": legs, "base": sweep.base.to_data()})
 
     async def look(self, context: CellContext) -> LabSweep:
         """The surfaces and the tuning themselves, for a page on which weights are dragged."""
@@ -144,10 +144,10 @@ class FusionCell(CellSpec):
             variant = hybrid_of(self.legs, opened.view.default_chunk_set)
         return variant if self.depth is None else variant.at_depth(self.depth)
 
-    async def _confirm(self, context: CellContext, found: LabSweep, tuned: Variant) -> list[Block]:
+    async def _confirm(self, context: CellContext, sweep: LabSweep, tuned: Variant) -> list[Block]:
         """The weights on queries that they were not tuned on, beside equal weights and each leg by itself."""
-        opened, base = await context.open(self), found.base
-        equal = found.tuned.equal_weights(base, "all alike")
+        opened, base = await context.open(self), sweep.base
+        equal = sweep.tuned.equal_weights(base, "all alike")
         alone = [
             Variant(name=name, legs=(leg,), chunks=base.chunks, model=base.model, filter=base.filter, top_k=base.top_k)
             for name, leg in zip(base.leg_names, base.legs, strict=True)
@@ -203,14 +203,14 @@ def _fusions(fusions: Sequence[Fusion]) -> str | None:
     return repr([each["method"] if len(each) == 1 else each for each in changed])
 
 
-def _blocks(found: LabSweep) -> list[Block]:
-    tuned = found.tuned
-    weights = weights_of(found.base.name, tuned)
+def _blocks(sweep: LabSweep) -> list[Block]:
+    tuned = sweep.tuned
+    weights = weights_of(sweep.base.name, tuned)
     blocks: list[Block] = [
         Said(text=tuned.verdict, tone="headline"),
         Figure.of(weight_charts.drawn(weights), f"{weights.metric} over the weights"),
     ]
-    for table in found.tables():
+    for table in sweep.tables():
         notes = tuple(note for note in table.notes if note != tuned.verdict)  # which stands above already
         blocks += [Table.of(replace(table, notes=notes))]
     by_kind = sweep_summary.summarised(tuned).kinds

@@ -214,7 +214,7 @@ def test_no_reader_lets_a_notebook_ask_what_costs_money():
 def why(role: str) -> AppTest:
     """An address that asks why a document is where a cell shows it, where the cell's variant asks a language model."""
     shown = STAGE.play(STORES[EDITOR], "search", 'query_id = "q1"\nvariants = ["asking"]\n')
-    STAGE.shown = replace(shown, context=replace(shown.context, store=STORES[role], grounds={}))
+    STAGE.shown = replace(shown, context=replace(shown.context, store=STORES[role], collections={}))
     return page(cell=CELL, document="descale", against="*")
 
 
@@ -425,7 +425,7 @@ def test_a_judge_opens_the_sitting_of_a_cell_whose_runs_nobody_keeps():
 @pytest.mark.parametrize("role", roles.ROLES)
 def test_a_judge_cell_leads_to_the_page_whoever_has_one(role):
     shown = STAGE.play(STORES[EDITOR], "judge", 'variants = ["bm25"]\n')
-    STAGE.shown = replace(shown, context=replace(shown.context, store=STORES[role], grounds={}))
+    STAGE.shown = replace(shown, context=replace(shown.context, store=STORES[role], collections={}))
     app = page()
     assert "pairs in the top" in words(app)
     assert [link.proto.url.partition("?")[0] for link in app.get("link_button")] == ["judge"] * (role != VIEWER)
@@ -470,8 +470,8 @@ def test_a_viewer_runs_a_cell_and_nothing_of_it_is_kept(store):
     assert own.job
     assert own.job.wait(120)
     shown = [own.state(cell) for cell in own.notebook.cells]
-    assert [standing.result.problem for standing in shown if standing.result.problem] == []
-    assert any(standing.result.output for standing in shown)
+    assert [state.problem for state in shown if state.problem] == []
+    assert any(state.output for state in shown)
     assert bridge.run(kept()) == before
 
 

@@ -182,7 +182,7 @@ def test_a_collection_of_an_older_version_is_opened_by_whoever_only_reads(store,
     try:
         with pytest.raises(NotAllowed):
             bridge.run(collections.get(viewer, view.name))
-        bridge.run(access._brought_up_to_date(store))
+        bridge.run(access._migrate_collections(store))
         assert bridge.run(collections.get(viewer, view.name)).name == view.name
     finally:
         bridge.run(viewer.close())

@@ -124,5 +124,5 @@ async def _by_demo(ground: EvalContext, split: QuerySplit, variant: Variant) -> 
     found = {}
     for query in split.queries.values():
         (column,) = (await answers.answer(query.text)).columns
-        found[query.id] = [each.hit.item_id for each in column.found]
+        found[query.id] = [each.hit.item_id for each in column.hits]
     return found

@@ -143,9 +143,9 @@ def main() -> None:
             _ignore_ctrl_c()
         raise
     except Exception as error:
-        from workbench.behind.mishaps import sentence
+        from workbench.services.db_errors import error_sentence
 
-        mishap = sentence(error)
+        mishap = error_sentence(error)
         if mishap is None or output.debugging():
             raise
         output.error(mishap)

@@ -48,7 +48,7 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook data attach kb --like langchain --table my_collection --model openai:text-embedding-3-small
     rankbook data attach parts --table parts --id nr --text body --metadata meta --parent meta.source
     """
-    from workbench.behind.collections import attaching
+    from workbench.services import attach
 
     options = {
         "id": identifier,
@@ -57,15 +57,15 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
         "embedding": embedding,
         "model": model,
         "tsv": tsv,
-        "metadata": attaching.metadata(metadata or []),
+        "metadata": attach.metadata(metadata or []),
         "parent": parent,
-        "where": attaching.conditions(where or []),
+        "where": attach.conditions(where or []),
         "language": language,
     }
-    request = attaching.AttachRequest(name, table, like or "", options, aside, labels or "")
+    request = attach.AttachRequest(name, table, like or "", options, aside, labels or "")
     store = runtime.open_store()
     with output.progress(quiet=as_json) as listener:
-        attached = bridge.run(attaching.attach(store, request, listener))
+        attached = bridge.run(attach.attach(store, request, listener))
     if as_json:
         output.print_json({"name": name, "table": attached.table, "advice": attached.advice, "labels": attached.labels})
         return
@@ -97,7 +97,7 @@ def aside(
     """
     from core.errors import InputError
     from core.store import attached, collections
-    from workbench.behind.collections import attaching
+    from workbench.services import attach
 
     if drop and refresh:
         raise InputError("--drop removes what stands aside, and --refresh brings it up to date. Give one of them.")
@@ -110,14 +110,14 @@ def aside(
     sentence = f"{name} has its lexemes, postings and vocabulary aside."
     with output.progress(quiet=as_json) as listener:
         if refresh:
-            view, difference = bridge.run(attaching.refreshed(store, name, listener))
+            view, difference = bridge.run(attach.refreshed(store, name, listener))
             counts = {
                 "new": difference.new,
                 "changed": difference.changed,
                 "gone": difference.gone,
                 "rebuilt": bool(difference.unknown),
             }
-            sentence = f"{name}: {attaching.told_difference(view, difference)}"
+            sentence = f"{name}: {attach.told_difference(view, difference)}"
         else:
-            bridge.run(attaching.aside(store, name, listener))
+            bridge.run(attach.aside(store, name, listener))
     output.result({"name": name, "aside": True, **counts}, sentence, json=as_json)

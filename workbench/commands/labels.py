@@ -51,7 +51,7 @@ def label(  # noqa: PLR0913 - a flag each
     """
     from core.errors import SpecError
     from evals.labels import corrections
-    from workbench.behind.collections import attaching
+    from workbench.services import attach
 
     if (origin is not None) + undo + redo != 1:
         raise SpecError("Say one thing: where the labels come from (FROM), or --undo, or --redo.")
@@ -76,7 +76,7 @@ def label(  # noqa: PLR0913 - a flag each
 
     def replace(even_so: bool, all_grades: bool) -> LoadReport:
         return bridge.run(
-            attaching.label(
+            attach.label(
                 store,
                 name,
                 origin,

@@ -70,7 +70,7 @@ def report(
     from core import atomic_files
     from evals.evaluation.board import METRICS
     from evals.runs import run_store
-    from workbench.behind.runs.shown import page_of
+    from workbench.services.runs import page_of
 
     evaluate.check_paths(html=file)
     store = runtime.open_store()
@@ -209,7 +209,7 @@ def list_runs(
     rankbook runs list --collection handbook --split test -n 10 --json
     """
     from evals.runs import run_store
-    from workbench.behind.runs.shown import badge, means
+    from workbench.services.runs import badge, means
 
     runs = bridge.run(run_store.listed(runtime.open_store(), collection=collection, split=split, most=most))
     if as_json:
@@ -238,7 +238,7 @@ def list_runs(
 
 
 def _plain(run: RunSummary) -> dict[str, Any]:
-    from workbench.behind.runs.shown import means, subject
+    from workbench.services.runs import means, subject
 
     return {
         "id": run.id,
@@ -280,7 +280,7 @@ def show(
     """
     from evals.evaluation.compare_runs import flat
     from evals.runs import run_store
-    from workbench.behind.runs.shown import badge, means, stages, subject
+    from workbench.services.runs import badge, means, stages, subject
 
     store = runtime.open_store()
     summary = bridge.run(run_store.find(store, run, collection=collection))
@@ -334,7 +334,7 @@ def _hits(run: Run, query: str) -> list[dict[str, Any]]:
 
 def _scores(store: Store, run: RunSummary, metric: str, most: int) -> dict[str, Any]:
     """By kind of query, and of the queries on which it does worst."""
-    from workbench.behind.runs import shown as runs_shown
+    from workbench.services import runs as runs_shown
 
     board = bridge.run(runs_shown.board_of(store, run.id, [metric]))
     groups = runs_shown.by_group(board, board.metrics[0], "kind")
@@ -345,7 +345,7 @@ def _scores(store: Store, run: RunSummary, metric: str, most: int) -> dict[str, 
 
 
 def _show_scores(scores: dict[str, Any], metric: str) -> None:
-    from workbench.behind.runs.shown import interval, worst_rows
+    from workbench.services.runs import interval, worst_rows
 
     rows = [
         (each["kind"] or "(none)", each["queries"], f"{each['score'].mean:.3f}", interval(each["score"]))
@@ -374,7 +374,7 @@ def diff(
     """
     from evals.evaluation.compare_runs import differences
     from evals.runs import run_store
-    from workbench.behind.runs.shown import means
+    from workbench.services.runs import means
 
     store = runtime.open_store()
     summaries = [bridge.run(run_store.find(store, each, collection=collection)) for each in (one, other)]

@@ -38,7 +38,7 @@ def list_entries(*, as_json: output.AsJson = False) -> None:
     """
     from core.store.trash_entries import day
     from evals import trash as deleted
-    from workbench.behind.collections.shown import told_bytes
+    from workbench.services.collections import told_bytes
 
     store = runtime.open_store()
     report_expired(bridge.run(deleted.expire(store)))
@@ -110,7 +110,7 @@ def empty(
     from datetime import timedelta
 
     from evals import trash as deleted
-    from workbench.behind.collections.shown import told_bytes
+    from workbench.services.collections import told_bytes
 
     store = runtime.open_store()
     if not yes:

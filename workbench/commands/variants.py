@@ -34,7 +34,7 @@ def list_variants(*, as_json: output.AsJson = False) -> None:
     """
     from core.presets import names, preset
     from evals import variants
-    from workbench.behind.variants.stages import in_words
+    from workbench.services.variants import in_words
 
     presets, saved = [preset(name) for name in names()], variants.listed()
     if as_json:
@@ -138,8 +138,8 @@ def keep(
 
     from core.toml_io import file_text
     from evals import variants
-    from workbench.behind import toml_edit
-    from workbench.behind.variants import text as variant_text
+    from workbench.services import toml_edit
+    from workbench.services import variants as variant_text
 
     text = sys.stdin.read() if str(file) == "-" else file_text(file.expanduser(), "The variant")
     variant_text.read(text)  # says the line of a mistake
@@ -185,7 +185,7 @@ def diff(
     from dataclasses import asdict
 
     from evals.variants import resolve_variant
-    from workbench.behind.variants.text import differing
+    from workbench.services.variants import differing
 
     first, second = resolve_variant(one), resolve_variant(other)
     rows = differing(first, second)

@@ -19,10 +19,10 @@ from evals.judging import votes
 from evals.judging.votes import LONGEST_QUERY, Contest
 from evals.labels import query_sets
 from evals.variants import resolve_variant
-from workbench.behind import jobs
-from workbench.behind.search.labelling import examples
 from workbench.demo import role
 from workbench.demo.answers import Answers
+from workbench.services import jobs
+from workbench.services.search import examples
 
 FEWEST_BLIND: Final = 2
 MOST: Final = 3
@@ -174,7 +174,7 @@ async def try_columns(demo: Demo) -> None:
 def begin_answering(demo: Demo) -> jobs.Job[int]:
     """Answer the examples in the background."""
     jobs.forget(JOB)
-    return jobs.begin(
+    return jobs.start(
         JOB, "Answers to the examples", lambda listener, stop: demo.answers.prepare(demo.examples, listener, stop)
     )
 

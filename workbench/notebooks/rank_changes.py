@@ -9,8 +9,8 @@ from evals.evaluation.board import Board
 from evals.evaluation.context import EvalContext
 from evals.measures import Metric
 from evals.statistics.comparison import PairComparison
-from workbench.behind.weights import weighing
 from workbench.notebooks.output import Table
+from workbench.services import weight_payload
 
 TOP = 10  # first documents that are compared, where the metric has no cut-off
 DEEPEST = 20  # of those, where its cut-off is deeper
@@ -42,7 +42,7 @@ async def rank_changes(
     queries = dict.fromkeys(each.query for each in (*comparison.deciding, *furthest[:QUERIES]))
     changes = {query: _changes(board, comparison, query) for query in queries}
     items = list(dict.fromkeys(each.item for rows in changes.values() for each in rows))
-    titles = dict(zip(items, await weighing.titles(opened, items), strict=True))
+    titles = dict(zip(items, await weight_payload.titles(opened, items), strict=True))
     return {query: tuple(replace(each, title=titles[each.item]) for each in rows) for query, rows in changes.items()}
 
 

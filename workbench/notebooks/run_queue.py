@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 from core.errors import Cancelled
 from core.progress import Listener
-from workbench.behind import jobs
-from workbench.behind.jobs import Job
 from workbench.notebooks.cells.base import OpenCollections
+from workbench.services import jobs
+from workbench.services.jobs import Job
 
 GRACE: Final = 6.0  # seconds that a stopped cell has to save what is done
 
@@ -107,7 +107,7 @@ class RunQueue:
                     self._changed()
 
         jobs.forget(self.key)
-        jobs.begin(self.key, self.title, work, patience=GRACE)
+        jobs.start(self.key, self.title, work, patience=GRACE)
 
     def _next(self, worker: object) -> QueuedCell | None:
         """Taken under the lock, so that nothing is put into the queue of a job that is just about to end."""

@@ -18,7 +18,6 @@ from core.errors import Cancelled, RankbookError
 from core.progress import Listener, nobody
 from core.store.engine import Store
 from core.tasks import run_cancellable
-from workbench.behind.mishaps import sentence
 from workbench.notebooks import output_cache
 from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells.base import CellContext, OpenCollections
@@ -27,6 +26,7 @@ from workbench.notebooks.document import Cell, Notebook
 from workbench.notebooks.output import Output
 from workbench.notebooks.output_cache import Contents, cache_key
 from workbench.notebooks.parsing import parse_cells
+from workbench.services.db_errors import error_sentence
 
 FAILURES = (RankbookError, OSError, DBAPIError)  # of a cell; anything else is a mistake of ours
 
@@ -102,7 +102,7 @@ class Runner:
             raise
         except FAILURES as error:
             spent = (time.perf_counter() - begun) * 1000
-            return replace(state, problem=sentence(error) or str(error), milliseconds=spent)
+            return replace(state, problem=error_sentence(error) or str(error), milliseconds=spent)
         as_kept = Output.model_validate(output.plain())  # as it will be read back, so that both are drawn alike
         return replace(state, output=as_kept, milliseconds=spent)
 
@@ -131,7 +131,7 @@ class Runner:
                     key = await cache_key(self.context, state.spec, contents)
                     found = await output_cache.find(self.context.store, self.key, cell.id, key)
                 except FAILURES as error:
-                    state = replace(state, problem=sentence(error) or str(error))
+                    state = replace(state, problem=error_sentence(error) or str(error))
                 else:
                     state = state if found is None else _with_kept(state, found)
             states.append(state)

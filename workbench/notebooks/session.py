@@ -19,7 +19,6 @@ from core.progress import Listener
 from core.store import roles
 from core.store.engine import Store
 from evals.evaluation.context import EvalContext
-from workbench.behind.jobs import Job
 from workbench.notebooks import files, output_cache
 from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells.base import CellContext, OpenCollections
@@ -30,6 +29,7 @@ from workbench.notebooks.output_cache import Contents, cache_key
 from workbench.notebooks.parsing import ParsedCells, parse_cells
 from workbench.notebooks.run_queue import QueuedCell, RunQueue
 from workbench.notebooks.runner import Runner
+from workbench.services.jobs import Job
 
 T = TypeVar("T")
 CHECK_EVERY: Final = 15.0  # seconds between two checks whether collections have changed

@@ -61,8 +61,8 @@ app.command(cls=PluginCommand)(search.search)
 app.command()(serve.doctor)
 
 
-def print_version(*, wanted: bool) -> None:
-    if wanted:
+def print_version(*, requested: bool) -> None:
+    if requested:
         from importlib.metadata import PackageNotFoundError
         from importlib.metadata import version as installed
 
@@ -97,7 +97,7 @@ def workbench(  # noqa: PLR0913, PLR0917 - a flag each
         bool,
         typer.Option(
             "--version",
-            callback=lambda wanted: print_version(wanted=wanted),
+            callback=lambda requested: print_version(requested=requested),
             is_eager=True,
             help="Say which version this is.",
         ),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import Field
 from streamlit.testing.v1 import AppTest
 
 from core.store.engine import Store
@@ -15,8 +16,10 @@ from tests.app.corpus import NOTEBOOK
 from tests.app.test_desk import ended, locked
 from tests.app.test_search_page import visit, written
 from workbench.notebooks import session
-from workbench.notebooks.cells import kinds
+from workbench.notebooks.cells import CellSpec, PythonExport, kinds
+from workbench.notebooks.cells.base import CellContext
 from workbench.notebooks.files import FOLDER, own_folder
+from workbench.notebooks.output import Output, Said
 from workbench.notebooks.session import NotebookSession
 
 
@@ -281,6 +284,39 @@ def test_every_kind_can_be_added_and_is_valid(page, store, folder):
         choose(shown(page), "add-end", kind)
     assert [cell.kind for cell in opened(store).notebook.cells[2:]] == list(kinds)
     assert not opened(store).parsed.problems
+
+
+def test_a_new_kind_of_cell_is_offered_in_its_place_run_and_drawn_without_a_view_of_its_own(
+    page, store, folder, monkeypatch
+):
+    """One file and one import: menu, icon, form and example follow from the class."""
+    monkeypatch.setattr(kinds, "_entries", dict(kinds._entries))
+
+    @kinds.register("greeting")
+    class GreetingCell(CellSpec):
+        """A greeting from the collection."""
+
+        icon = ":material/waving_hand:"
+        place = kinds["search"].place + 1
+        example = 'name = "Ada"\n'
+
+        name: str = Field("you", description="Who is greeted.")
+
+        async def run(self, context: CellContext) -> Output:
+            opened = await context.open(self)
+            return Output(blocks=(Said(text=f"Hello {self.name}, from {opened.view.name}"),))
+
+        def python(self, export: PythonExport) -> str:
+            return f"print('Hello {self.name}')"
+
+    offered = shown(page).menu_button(key="add-end").options
+    assert ":material/waving_hand: greeting" in offered
+    assert [each.split()[1] for each in offered][:2] == ["search", "greeting"]
+    choose(page, "add-end", "greeting")
+    assert opened(store).notebook.cells[2].source == 'name = "Ada"\n'
+    ran(page, store)
+    assert states(page) == ["fresh", "fresh", "fresh"]
+    assert "Hello Ada, from kettles" in written(page)
 
 
 def test_another_collection_is_written_into_the_header(page, folder):

@@ -1,4 +1,4 @@
-"""`rankbook data attach`: somebody's table as a collection, read and never altered."""
+"""`rankbook data attach` and `aside`: a table that exists already as a collection, read and never altered."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def restore(
     elif labels_only:
         for each in merged:
             output.notice(f"{each.name}: {_counts(each.added) or 'nothing was new'}")
-            _show_left(each.left, "  left out: {count:,} {what}", each.note)
+            _show_skipped(each.left, "  left out: {count:,} {what}", each.note)
     else:
         _show_report(report)
 
@@ -183,7 +183,7 @@ def _show_report(report: RestoreReport) -> None:
     for each in report.collections:
         counts = _counts({**each.rows, **each.merged.added, **each.results})
         output.notice(f"{each.name}: {counts or 'nothing but its name'}")
-        _show_left(each.left, "  {count:,} {what} are here already, and were left as they are", each.note)
+        _show_skipped(each.left, "  {count:,} {what} are here already, and were left as they are", each.note)
     for name in report.there:
         output.notice(f"{name}: is here already, and was left as it is")
     if report.there:
@@ -193,9 +193,9 @@ def _show_report(report: RestoreReport) -> None:
     output.notice("Restored." if report.collections or report.files else "There was nothing to restore.")
 
 
-def _show_left(left: Mapping[str, int], sentence: str, note: str) -> None:
+def _show_skipped(skipped: Mapping[str, int], sentence: str, note: str) -> None:
     """What was not restored, and how many of each."""
-    for what, count in left.items():
+    for what, count in skipped.items():
         if count:
             output.notice(sentence.format(count=count, what=PLURALS.get(what, what)))
     if note:

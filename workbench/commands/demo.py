@@ -96,7 +96,7 @@ def _show_votes(store: Store, collection: str, *, as_json: bool) -> None:
     from evals.judging import votes
 
     contests = bridge.run(votes.contests(store, collection))
-    tallies = [(contest, votes.tally(contest, given)) for contest, given in contests]
+    tallies = [(contest, votes.tally(contest, ballots)) for contest, ballots in contests]
     if as_json:
         output.print_json([{"tally": tally, "says": tally.sentences()} for _, tally in tallies])
         return

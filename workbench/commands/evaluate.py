@@ -59,10 +59,10 @@ def write_reports(parts: Sequence[Part], *paths: Path | None, title: str, **head
     """One report for each path, in the form that its ending says. `heading` is what `evals.reports.report` takes."""
     from evals.reports import report, write
 
-    made = report(parts, title=title, command=shlex.join(["rankbook", *sys.argv[1:]]), **heading)
+    document = report(parts, title=title, command=shlex.join(["rankbook", *sys.argv[1:]]), **heading)
     for path in paths:
         if path is not None:
-            output.notice(f"Written: {write(made, path.expanduser())}")
+            output.notice(f"Written: {write(document, path.expanduser())}")
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
@@ -126,7 +126,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     with output.progress(quiet=as_json) as listener:
 
         def announce_plan(step: Step) -> None:
-            """The first step is the plan, in its name: it is printed before anything is asked."""
+            """Print the plan, which is the name of the first step, before any query is sent."""
             nonlocal plan_line
             if not plan_line:
                 plan_line = step.name

@@ -177,16 +177,16 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
 
     store, view = runtime.open_collection(collection)
     spec = _spec(order, metric, depth, limit, seed, again)
-    found = _queue(store, view, runs, split, spec, _judge(judge))
-    pairs = [task_values(task) for task in found.tasks]
+    pending = _queue(store, view, runs, split, spec, _judge(judge))
+    pairs = [task_values(task) for task in pending.tasks]
     if as_json:
-        counts = {"stale": found.stale, "gone": found.gone}
-        output.document({"sentence": found.sentence, "outlook": found.outlook, **counts, "pairs": pairs})
+        counts = {"stale": pending.stale, "gone": pending.gone}
+        output.document({"sentence": pending.sentence, "outlook": pending.outlook, **counts, "pairs": pairs})
         return
     if pairs:
         rows = [(each["query"], each["item_id"], each["title"]) for each in pairs]
         output.table("To judge", ("query", "document", "title"), rows)
-    _show_state(found)
+    _show_state(pending)
 
 
 @app.command()
@@ -226,9 +226,9 @@ def grade(  # noqa: PLR0913, PLR0917 - a flag each
     name = _judge(judge)
     if file is None:
         spec = _spec(order, metric, depth, limit, seed, again)
-        found = _queue(store, view, runs or [], split, spec, name)
-        _show_state(found)
-        TerminalJudge(store, view.name, name, found.tasks).run()
+        pending = _queue(store, view, runs or [], split, spec, name)
+        _show_state(pending)
+        TerminalJudge(store, view.name, name, pending.tasks).run()
         return
     read = bridge.run(read_judgements(store, view, file, name, name=queries))
     replaced = bridge.run(save_judgements(store, view.name, read.judgements))
@@ -269,18 +269,18 @@ def model(  # noqa: PLR0913, PLR0917 - a flag each
     store, view = runtime.open_collection(collection)
     resources, judge = Resources(), ModelJudge()
     signature, spec = judge.signature(resources), _spec(order, metric, depth, limit, seed, again)
-    found = _queue(store, view, runs, split, spec, signature)
-    estimate = judge.estimate(resources, found.tasks)
+    pending = _queue(store, view, runs, split, spec, signature)
+    estimate = judge.estimate(resources, pending.tasks)
     cost = f", {estimate.cost:.4f} at your prices" if estimate.cost is not None else ""
     output.notice(
-        f"{len(found.tasks)} pairs for {signature}: up to {estimate.tokens:,} tokens ({estimate.sent:,} sent, "
+        f"{len(pending.tasks)} pairs for {signature}: up to {estimate.tokens:,} tokens ({estimate.sent:,} sent, "
         f"{estimate.answered:,} answered){cost}, more where a prompt has to be sent again."
     )
-    if found.tasks and not yes and not typer.confirm("Send it?", err=True):
+    if pending.tasks and not yes and not typer.confirm("Send it?", err=True):
         output.notice("Nothing was sent.")
         return
     with output.progress(quiet=as_json) as listener:
-        outcome = bridge.run(let_judge(store, view.name, judge, resources, found.tasks, listener))
+        outcome = bridge.run(let_judge(store, view.name, judge, resources, pending.tasks, listener))
     failed = f" {len(outcome.failures)} prompts failed: {outcome.failures[0]}" if outcome.failures else ""
     sentence = f"{outcome.kept} judgements of {outcome.judge} kept, marked as a model's.{failed}"
     output.result(outcome, sentence, json=as_json)

@@ -1,4 +1,4 @@
-"""What judgements come to, for `rankbook judge`: agreement, labels in a query set, qrels files."""
+"""`rankbook judge agreement`, `merge` and `export`: how judges agree, labels and qrels files of judgements."""
 
 from __future__ import annotations
 
@@ -26,27 +26,31 @@ def agreement(
     from evals.judging.merging import judge_agreement
 
     store, view = runtime.open_collection(collection)
-    found = bridge.run(judge_agreement(store, view, name=queries))
+    result = bridge.run(judge_agreement(store, view, name=queries))
     if as_json:
-        models = [each.plain() for each in found.models]
-        output.document({"standing": found.status.sentence(), "people": found.people, "models": models})
+        models = [each.plain() for each in result.models]
+        output.document({"standing": result.status.sentence(), "people": result.people, "models": models})
         return
 
     def figure(value: float | None) -> str:
         return "-" if value is None else f"{value:.2f}"
 
-    if found.counts:
-        output.table("Judges", ("judge", "judgements"), found.counts, right=("judgements",))
+    if result.counts:
+        output.table("Judges", ("judge", "judgements"), result.counts, right=("judgements",))
     rows = [
         (two.one, two.other, two.shared, f"{two.same:.0%}", figure(two.kappa), figure(two.weighted))
-        for two in found.people.two
+        for two in result.people.two
     ]
     if rows:
         figures = ("both graded", "same grade", "kappa", "weighted kappa")
         output.table("Two by two", ("judge", "judge", *figures), rows, right=figures)
-    for sentence in (found.status.sentence(), found.people.sentence(), *(each.sentence() for each in found.models)):
+    for sentence in (
+        result.status.sentence(),
+        result.people.sentence(),
+        *(each.sentence() for each in result.models),
+    ):
         output.notice(sentence)
-    for each in found.models:
+    for each in result.models:
         if each.compared is not None:
             grades = [str(grade) for grade in each.compared.grades]
             table = [(grade, *row) for grade, row in zip(grades, each.compared.table, strict=True)]

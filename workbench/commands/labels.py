@@ -24,7 +24,7 @@ def label(  # noqa: PLR0913 - a flag each
         str | None,
         typer.Argument(metavar="[FROM]", help="A file or folder of labels, or a source that has queries and labels."),
     ] = None,
-    asked: Annotated[
+    queries_file: Annotated[
         Path | None, typer.Option("--asked", help="A file of queries, where FROM holds the labels alone.")
     ] = None,
     queries: Annotated[str, typer.Option("--queries", help="The query set; made if it is not there.")] = "default",
@@ -80,7 +80,7 @@ def label(  # noqa: PLR0913 - a flag each
                 store,
                 name,
                 origin,
-                queries=asked,
+                queries=queries_file,
                 query_set=queries,
                 even_so=even_so,
                 all_grades=all_grades,
@@ -98,7 +98,7 @@ def show_labels(loaded: LoadReport) -> None:
 
 
 def _with_consent(work: Callable[[bool, bool], T], *, even_so: bool, all_grades: bool, may_ask: bool) -> T:
-    """The work's result. What it is refused for without an option, a person at a terminal is asked about."""
+    """The work's result. Where it is refused for want of an option, a person at a terminal may agree instead."""
     from evals.labels.label_checks import UnusualGrades
     from evals.labels.revisions import FewerLabels
 

@@ -156,18 +156,18 @@ def printable(text: str) -> str:
     return "".join(map(harmless, text))
 
 
-def flaws(found: Sequence[Flaw], total: int, *, on: Console | None = None) -> None:
+def flaws(listed: Sequence[Flaw], total: int, *, on: Console | None = None) -> None:
     """What is wrong with the input: the first flaws row by row, and how many more there are."""
-    if not found:
+    if not listed:
         return
-    rows = [(str(flaw.place), flaw.subject, flaw.outcome, flaw.message) for flaw in found[:FLAWS_SHOWN]]
+    rows = [(str(flaw.place), flaw.subject, flaw.outcome, flaw.message) for flaw in listed[:FLAWS_SHOWN]]
     table("What to know about the input", ("where", "id", "outcome", "what"), rows, on=on)
     if total > len(rows):
         notice(f"... and {total - len(rows):,} more. See them all with --json.")
 
 
 def confirm(question: str, *, yes: bool = False) -> None:
-    """Ask, and end the command where the answer is no. With `yes`, nothing is asked."""
+    """Ask, and end the command if the answer is no. `yes` answers beforehand."""
     if not yes:
         typer.confirm(printable(question), abort=True, err=True)
 
@@ -262,10 +262,14 @@ def plain_board(board: Board) -> dict[str, Any]:
     """The same for scripts."""
 
     def finding(metric: str, name: str) -> dict[str, Any] | None:
-        found = board.finding(metric, name)
-        if found is None:
+        verdict_of = board.finding(metric, name)
+        if verdict_of is None:
             return None
-        return {"verdict": str(found.verdict), "sentence": found.sentence, "difference": found.difference}
+        return {
+            "verdict": str(verdict_of.verdict),
+            "sentence": verdict_of.sentence,
+            "difference": verdict_of.difference,
+        }
 
     subject = board.runs[0].subject
     return {

@@ -45,10 +45,10 @@ def export(
     """
     from evals.runs import exchange, run_store
 
-    found = bridge.run(run_store.load(runtime.open_store(), run, collection=collection))
-    exchange.write_run(found, file.expanduser())
-    plain = {"run": found.id, "file": str(file), "queries": len(found.rankings)}
-    output.result(plain, f"{found.name}, {len(found.rankings)} queries, is in {file}.", json=as_json)
+    kept = bridge.run(run_store.load(runtime.open_store(), run, collection=collection))
+    exchange.write_run(kept, file.expanduser())
+    plain = {"run": kept.id, "file": str(file), "queries": len(kept.rankings)}
+    output.result(plain, f"{kept.name}, {len(kept.rankings)} queries, is in {file}.", json=as_json)
 
 
 @app.command()
@@ -74,11 +74,11 @@ def report(
 
     evaluate.check_paths(html=file)
     store = runtime.open_store()
-    found = bridge.run(run_store.find(store, run, collection=collection))
+    summary = bridge.run(run_store.find(store, run, collection=collection))
     other = bridge.run(run_store.find(store, against, collection=collection)).id if against else None
-    page = bridge.run(report_html(store, found.id, metric or METRICS, other))
+    page = bridge.run(report_html(store, summary.id, metric or METRICS, other))
     atomic_files.write_whole(file.expanduser(), page)
-    output.result({"run": found.id, "against": other, "file": str(file)}, f"Written: {file}", json=as_json)
+    output.result({"run": summary.id, "against": other, "file": str(file)}, f"Written: {file}", json=as_json)
 
 
 @app.command()
@@ -100,10 +100,10 @@ def pin(
     from evals.runs import run_store
 
     store = runtime.open_store()
-    found = bridge.run(run_store.find(store, run, collection=collection))
-    bridge.run(run_store.pin(store, found.id, name))
+    summary = bridge.run(run_store.find(store, run, collection=collection))
+    bridge.run(run_store.pin(store, summary.id, name))
     output.result(
-        {"run": found.id, "pin": name}, f"{found.name} ({found.id[:ID_SHOWN]}) is now {name!r}.", json=as_json
+        {"run": summary.id, "pin": name}, f"{summary.name} ({summary.id[:ID_SHOWN]}) is now {name!r}.", json=as_json
     )
 
 
@@ -136,11 +136,11 @@ def aside(
     from evals.runs import candidates, run_store
 
     store = runtime.open_store()
-    found = bridge.run(run_store.load(store, run, collection=collection))
-    bridge.run(candidates.set_aside(store, found, back=back))
-    of = f"{found.name} over {found.subject.split!r} of {found.subject.collection!r}"
+    kept = bridge.run(run_store.load(store, run, collection=collection))
+    bridge.run(candidates.set_aside(store, kept, back=back))
+    of = f"{kept.name} over {kept.subject.split!r} of {kept.subject.collection!r}"
     sentence = f"{of} is a candidate again." if back else f"{of} is set aside."
-    output.result({"run": found.id, "set_aside": not back}, sentence, json=as_json)
+    output.result({"run": kept.id, "set_aside": not back}, sentence, json=as_json)
 
 
 @app.command()
@@ -187,11 +187,11 @@ def delete(
     from evals.runs import run_store
 
     store = runtime.open_store()
-    found = bridge.run(run_store.find(store, run, collection=collection))
-    output.confirm(f"Delete {output.printable(found.name)!r} ({found.id[:ID_SHOWN]})?", yes=yes)
-    entry = bridge.run(run_store.remove(store, found.id, by=runtime.user_name()))
-    sentence = f"{found.name} ({found.id[:ID_SHOWN]}) is gone."
-    trash.report_deleted({"run": found.id, "deleted": True}, sentence, [entry], json=as_json)
+    summary = bridge.run(run_store.find(store, run, collection=collection))
+    output.confirm(f"Delete {output.printable(summary.name)!r} ({summary.id[:ID_SHOWN]})?", yes=yes)
+    entry = bridge.run(run_store.remove(store, summary.id, by=runtime.user_name()))
+    sentence = f"{summary.name} ({summary.id[:ID_SHOWN]}) is gone."
+    trash.report_deleted({"run": summary.id, "deleted": True}, sentence, [entry], json=as_json)
 
 
 @app.command("list")
@@ -379,20 +379,20 @@ def diff(
     store = runtime.open_store()
     summaries = [bridge.run(run_store.find(store, each, collection=collection)) for each in (one, other)]
     first, second = (bridge.run(run_store.load(store, each.id)) for each in summaries)
-    found = differences(first, second)
+    differing = differences(first, second)
     scored = [means(each) for each in summaries]
     if as_json:
         runs = [_plain(each) for each in summaries]
-        output.document({"runs": runs, "differences": found.rows, "changed_queries": found.changed})
+        output.document({"runs": runs, "differences": differing.rows, "changed_queries": differing.changed})
         return
     names = tuple(f"{each.name} {each.id[:ID_SHOWN]}" for each in summaries)
-    rows: list[tuple[str, ...]] = [(row.where, row.one, row.other) for row in found.rows]
+    rows: list[tuple[str, ...]] = [(row.where, row.one, row.other) for row in differing.rows]
     for metric in dict.fromkeys(key for each in scored for key in each):
         values = [f"{each[metric]:.4f}" if metric in each else "-" for each in scored]
         rows += [(metric, *values)] if values[0] != values[1] else []
     output.table("What differs", ("", *names), rows)
     output.notice(
-        f"{len(found.changed)} of {found.queries} queries have other first {TOP} results."
-        if found.changed
-        else f"All {found.queries} queries have the same first {TOP} results, in the same order."
+        f"{len(differing.changed)} of {differing.queries} queries have other first {TOP} results."
+        if differing.changed
+        else f"All {differing.queries} queries have the same first {TOP} results, in the same order."
     )

@@ -10,8 +10,9 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperOption
@@ -73,20 +74,22 @@ Dask = Annotated[
 
 
 class PluginCommand(TyperCommand):
-    """A command whose help names plug-ins: `{legs}` in an option's text becomes the names in the registry of legs.
+    """A command whose help names plug-ins: `{legs}` in an option's text becomes the names in that registry.
 
     Registries take their time to load, so they are read where this help is printed, and not before.
     """
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        from core.legs import legs
-        from core.store.attached.templates import table_templates
+    REGISTRIES: ClassVar = {
+        "{legs}": ("core.legs", "legs"),
+        "{likes}": ("core.store.attached.templates", "table_templates"),
+    }
 
-        names = {"{legs}": ", ".join(sorted(legs)), "{likes}": ", ".join(sorted(table_templates))}
+    def format_help(self, ctx: Any, formatter: Any) -> None:
         for parameter in self.params:
-            for placeholder, listed in names.items():
-                if isinstance(parameter, TyperOption) and parameter.help:
-                    parameter.help = parameter.help.replace(placeholder, listed)
+            for placeholder, (module, name) in self.REGISTRIES.items():
+                if isinstance(parameter, TyperOption) and placeholder in (parameter.help or ""):
+                    names = ", ".join(sorted(getattr(import_module(module), name)))
+                    parameter.help = str(parameter.help).replace(placeholder, names)
         super().format_help(ctx, formatter)
 
 

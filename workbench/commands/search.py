@@ -177,10 +177,10 @@ def export(
     from evals.variants import resolve_variant
 
     options = {"--query prints the statement": query, "--run runs it": run, "--explain shows its plan": explain}
-    given = {does: text for does, text in options.items() if text is not None}
-    if len(given) > 1:
-        raise InputError(f"{' and '.join(given)}. Give one of the {'two' if len(given) == 2 else 'three'}.")
-    text = next(iter(given.values()), None)
+    chosen = {does: text for does, text in options.items() if text is not None}
+    if len(chosen) > 1:
+        raise InputError(f"{' and '.join(chosen)}. Give one of the {'two' if len(chosen) == 2 else 'three'}.")
+    text = next(iter(chosen.values()), None)
     variant, context = resolve_variant(name), runtime.open_request(collection)
     statement = bridge.run(sql_export.export_sql(context.store, context.view, variant, query=text, strict=strict))
     if text is None:

@@ -109,9 +109,9 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         if unwritten:
             raise InputError(f"Not written: {unwritten}. {why_not} --even-so writes it even so.")
     elif save is not None:
-        made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
-        atomic_files.write_whole(save.expanduser(), made.to_toml())
-        output.notice(f"{made.name} is written to {save}.")
+        tuned_variant = tuned.variant(base, per_kind=per_kind, even_so=even_so)
+        atomic_files.write_whole(save.expanduser(), tuned_variant.to_toml())
+        output.notice(f"{tuned_variant.name} is written to {save}.")
 
 
 def _show_sweep(summary: SweepSummary, base: Variant, notes: Sequence[str], reported: Board | None) -> None:

@@ -179,7 +179,7 @@ def find_answering() -> jobs.Job[int] | None:
 
 
 async def cost_notices(demo: Demo) -> list[str]:
-    """What each visitor's query may cost where a language model is asked. Asks none."""
+    """What each visitor's query may cost where a variant asks a language model. Asks none."""
     context = RequestContext(demo.store, demo.view)
     query = next(iter(demo.examples), ANY_QUESTION)
     return [

@@ -69,10 +69,10 @@ def unified(text: str) -> str:
 
 
 def _parts(opening: str) -> re.Match[str]:
-    found = _OPENING.match(opening)
-    if found is None:
+    match = _OPENING.match(opening)
+    if match is None:
         raise ValueError(f"{opening!r} opens no fence")  # a mistake of ours: the parser said that it does
-    return found
+    return match
 
 
 def new_cell(kind: str, source: str, name: str = "", *, identity: str = "", end: str = "\n") -> Cell:
@@ -88,12 +88,12 @@ def with_source(cell: Cell, source: str) -> Cell:
         source += "\n"
     if source == cell.source:
         return cell
-    found = _parts(cell.opening)
-    end, indent, fence = found["end"] or "\n", found["indent"], found["fence"]
+    parts = _parts(cell.opening)
+    end, indent, fence = parts["end"] or "\n", parts["indent"], parts["fence"]
     longest = max((len(run) for run in re.findall(rf"(?m)^ {{0,3}}({re.escape(fence[0])}+)[ \t]*$", source)), default=0)
     longer = fence[0] * max(len(fence), longest + 1)
     opening, closing = cell.opening, cell.closing
-    if longer != fence or not found["end"]:
+    if longer != fence or not parts["end"]:
         opening = _ENDS.sub("", opening.replace(fence, longer, 1)) + end
     if closing and longer != fence:
         closing = re.sub(rf"{re.escape(fence[0])}+", longer, closing, count=1)
@@ -103,12 +103,12 @@ def with_source(cell: Cell, source: str) -> Cell:
 
 def finished(cell: Cell) -> Cell:
     """The cell closed and with a line's end, so that something can follow it."""
-    found = _parts(cell.opening)
-    end = found["end"] or "\n"
+    parts = _parts(cell.opening)
+    end = parts["end"] or "\n"
     if not cell.closed:
-        opening = cell.opening if found["end"] else f"{cell.opening}{end}"
+        opening = cell.opening if parts["end"] else f"{cell.opening}{end}"
         body = cell.body if not cell.body or _ENDS.search(cell.body[-1]) else f"{cell.body}{end}"
-        return replace(cell, opening=opening, body=body, closing=f"{found['indent']}{found['fence']}{end}")
+        return replace(cell, opening=opening, body=body, closing=f"{parts['indent']}{parts['fence']}{end}")
     return cell if _ENDS.search(cell.closing[-1]) else replace(cell, closing=f"{cell.closing}{end}")
 
 
@@ -191,13 +191,15 @@ class Notebook:
     @property
     def doubts(self) -> tuple[tuple[int, str], ...]:
         """Fences that look like misspelt cells and so do not run, by line."""
-        found = []
+        doubts = []
         for block in markdown.blocks(self.text):
             word = block.info.split()[0] if block.info else ""
             near = get_close_matches(word.lower(), [*kinds, HEADER], n=1, cutoff=SIMILAR)
             if near and not _is_cell(block.info):
-                found.append((block.start + 1, f"{word!r} is no kind of cell, so it does not run. Meant: {near[0]!r}?"))
-        return tuple(found)
+                doubts.append(
+                    (block.start + 1, f"{word!r} is no kind of cell, so it does not run. Meant: {near[0]!r}?")
+                )
+        return tuple(doubts)
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -321,12 +323,12 @@ def _matched(old: Sequence[Part], new: Sequence[Part]) -> dict[int, str]:
         if what == "equal":
             kept |= {c + at: old[a + at].id for at in range(b - a)}
             continue
-        left = list(old[a:b])
+        unmatched = list(old[a:b])
         for at in range(c, d):
-            same = next((part for part in left if part.kind == new[at].kind), None)
+            same = next((part for part in unmatched if part.kind == new[at].kind), None)
             if same is not None:
                 kept[at] = same.id
-                left = left[left.index(same) + 1 :]
+                unmatched = unmatched[unmatched.index(same) + 1 :]
     return kept
 
 

@@ -22,7 +22,7 @@ from workbench.notebooks.document import NOTE, Notebook
 from workbench.services.toml_edit import put, read
 
 ENDING = ".md"
-LARGEST = 16 * 2**20  # bytes of a notebook; its cells and prose are somebody's own words
+LARGEST = 16 * 2**20  # bytes of a notebook, which people write by hand
 STARTER = Path(__file__).with_name("starter.md")
 _saving = threading.Lock()  # two windows of one workbench, where files cannot be locked
 

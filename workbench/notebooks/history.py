@@ -20,7 +20,7 @@ Edit = Callable[[Notebook], tuple[Notebook, str]]  # the changed notebook, and t
 
 
 class EditConflict(InputError):
-    """The part that was being edited was changed by somebody else. What was typed is the caller's to keep."""
+    """The part that was being edited has been changed elsewhere. The caller keeps what was typed."""
 
     def __init__(self) -> None:
         super().__init__(

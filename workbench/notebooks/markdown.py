@@ -25,7 +25,7 @@ BOM = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block that stands in no list and no quotation: its lines from `start` on, before `end`, and its info."""
+    """A fenced block outside lists and quotations: its lines from `start` to before `end`, and its info string."""
 
     start: int
     end: int
@@ -34,18 +34,18 @@ class Block:
 
 @cache
 def reader() -> MarkdownIt:
-    """CommonMark with tables. It knows raw HTML, so that what stands in a comment is no cell; and shows it as text."""
+    """CommonMark with tables. It parses raw HTML, so that a fence in a comment is no cell, and shows it as text."""
 
     def as_text(_self: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
         text = escape(tokens[at].content)
         return f"<pre>{text}</pre>\n" if tokens[at].type == "html_block" else text
 
-    made = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     for name in ("html_block", "html_inline"):
-        made.add_render_rule(name, as_text)
-    made.add_render_rule("image", _image)
-    made.add_render_rule("link_open", _link)
-    return made
+        parser.add_render_rule(name, as_text)
+    parser.add_render_rule("image", _image)
+    parser.add_render_rule("link_open", _link)
+    return parser
 
 
 def _image(_self: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
@@ -126,16 +126,16 @@ def inert(prose: str) -> str:
 def _escaped(text: str) -> str:
     """The text with its brackets as entities, but for those in code spans."""
     parts, at = [], 0
-    for found in _TICKS.finditer(text):
-        if found.start() < at:
+    for match in _TICKS.finditer(text):
+        if match.start() < at:
             continue
-        parts.append(text[at : found.start()])
-        at = found.end()
-        parts.append("&lt;" if found[0] == "<" else found[0])
-        if found[0].startswith("`"):  # a code span, if it ends before the paragraph does
+        parts.append(text[at : match.start()])
+        at = match.end()
+        parts.append("&lt;" if match[0] == "<" else match[0])
+        if match[0].startswith("`"):  # a code span, if it ends before the paragraph does
             paragraph = re.compile(r"\n[ \t]*\n").search(text, at)
             end = paragraph.start() if paragraph else len(text)
-            if closing := re.compile(rf"(?<!`){found[0]}(?!`)").search(text, at, end):
+            if closing := re.compile(rf"(?<!`){match[0]}(?!`)").search(text, at, end):
                 parts.append(text[at : closing.end()])
                 at = closing.end()
     return "".join([*parts, text[at:]])
@@ -144,6 +144,6 @@ def _escaped(text: str) -> str:
 @cache
 def _trusting() -> MarkdownIt:
     """The same parser, which makes a link of any address, as other readers may."""
-    made = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    made.validateLink = lambda url: isinstance(url, str)  # type: ignore[method-assign]
-    return made
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser.validateLink = lambda url: isinstance(url, str)  # type: ignore[method-assign]
+    return parser

@@ -12,7 +12,7 @@ from evals.statistics.comparison import PairComparison
 from workbench.notebooks.output import Table
 from workbench.services import weight_payload
 
-TOP = 10  # first documents that are looked at, where the metric has no cut-off
+TOP = 10  # first documents that are compared, where the metric has no cut-off
 DEEPEST = 20  # of those, where its cut-off is deeper
 RELEVANT = 20  # relevant documents of a query at most
 QUERIES = 50  # whose documents are listed: those of the greatest differences

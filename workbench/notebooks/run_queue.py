@@ -33,7 +33,7 @@ RunCell = Callable[[QueuedCell, OpenCollections, Listener, asyncio.Event], Await
 
 
 class RunQueue:
-    """One notebook's queue. `changed` is called whenever the state of one of its cells is another."""
+    """One notebook's queue. `changed` is called whenever the state of one of its cells changes."""
 
     def __init__(
         self, key: jobs.Key, title: str, lock: threading.RLock, run_cell: RunCell, changed: Callable[[], None]

@@ -56,7 +56,7 @@ class NotebookSession:
         self._next_check = time.monotonic() + CHECK_EVERY
         self._parsed: tuple[Notebook, ParsedCells] | None = None
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------------------------------
 
     @property
     def notebook(self) -> Notebook:
@@ -113,7 +113,7 @@ class NotebookSession:
 
     @property
     def stale(self) -> list[str]:
-        """The cells that have no output of today."""
+        """The cells without an up-to-date output."""
         return [each.cell.id for each in self.states() if each.state in ("never", "stale", "failed", "asks")]
 
     def _touch(self) -> None:
@@ -142,16 +142,16 @@ class NotebookSession:
         begun, self._collections = time.monotonic(), {}
         try:
             await self._look_up(None)
-        except Exception as error:  # nobody waits for it who could be told
+        except Exception as error:  # nobody waits for it to whom it could be shown
             _log.error("could not check whether the notebook's collections have changed", exc_info=error)
         now = time.monotonic()
         self._next_check = now + max(CHECK_EVERY, (now - begun) / CHECKING)
 
     async def _look_up(self, only: Collection[str] | None) -> None:
-        found = await self._runner().kept(only)
+        looked_up = await self._runner().kept(only)
         with self._lock:
-            self._not_looked_up -= {each.cell.id for each in found}
-            for each in found:
+            self._not_looked_up -= {each.cell.id for each in looked_up}
+            for each in looked_up:
                 identity = each.cell.id
                 if self._is_current(each.cell) and not self.queue.state(identity) and identity in self.parsed.specs:
                     before = self._states.get(identity, CellState(each.cell, each.number))
@@ -200,7 +200,7 @@ class NotebookSession:
         return not self.shipped and self.history.file.changed_on_disk
 
     def _changed(self, change: Callable[[], T]) -> T:
-        """Make the change. Outputs are stale as soon as the cell's source, or what all cells share, is another."""
+        """Make the change. It makes outputs stale if the cell's source, or what all cells share, was changed."""
         with self._lock:
             before = self.notebook
             try:
@@ -219,7 +219,7 @@ class NotebookSession:
                 self.queue.keep_only({cell.id for cell in after.cells})
 
     def copy(self, folder: NotebookFolder, name: str, notebook: Notebook | None = None) -> str:
-        """The name of a new notebook like this one, with its outputs of today."""
+        """The name of a new notebook like this one, with its up-to-date outputs."""
         self._refuse_reader()
         file = folder.create(name, notebook or self.notebook)
         bridge.run(self._keep_outputs(str(file.path.resolve())))
@@ -236,7 +236,7 @@ class NotebookSession:
             self._touch()
 
     async def _keep_outputs(self, notebook: str) -> None:
-        """Keep the outputs of today for another notebook: they are kept by its path."""
+        """Keep the up-to-date outputs for another notebook too, under its path."""
         context, contents = self.context, Contents()
         for state in self.states():
             if state.spec is None or state.output is None or state.stale or state.problem:
@@ -275,7 +275,7 @@ class NotebookSession:
         try:
             result = await runner.run_cell(cell, number, again=queued.again, allowed=allowed)
         except RankbookError:
-            raise  # somebody stopped it: every other error of ours is a problem of the result
+            raise  # it was stopped: every other error of the tree is a problem of the result
         except Exception as error:  # a mistake of ours is one cell's failure, and no reason to leave the others out
             _log.error("unexpected error in a cell", exc_info=error)
             problem = f"Something unexpected went wrong: {type(error).__name__}. What exactly stands in the terminal."

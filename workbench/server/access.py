@@ -61,10 +61,10 @@ class AccessControl:
     def stamp(self) -> tuple[int, ...]:
         """Another one whenever the file may have changed."""
         try:
-            found = self.file.stat()
+            status = self.file.stat()
         except OSError:
             return ()
-        return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid
+        return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode, status.st_uid
 
     def readable(self) -> RoleFile | None:
         """The same; None where it has a mistake, which is logged."""

@@ -24,7 +24,7 @@ SIGNED_OUT: Final = "/auth/logout"
 SIGNED_IN: Final = "/oauth2callback"
 FIGURES: Final = "/_stcore/metrics"
 ELSEWHERE: Final = frozenset({"cross-site", "same-site"})  # what browsers call pages of other hosts and other ports
-# By a key that the provider alone has. Anybody could sign with `none`, and with HS256 whoever reads its published keys.
+# With a key that only the provider has. With `none` anybody could sign, and with HS256 all who read its published keys.
 ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"}
 )

@@ -70,34 +70,34 @@ class Redaction:
         self._known = re.compile("|".join(map(re.escape, known))) if known else None
         self.queries = queries
 
-    def __call__(self, said: Any) -> Any:
+    def __call__(self, value: Any) -> Any:
         """The same texts, also in lists and mappings, without them."""
-        if isinstance(said, str):
-            return self._text(said)
-        if isinstance(said, Mapping):
-            return {str(self(key)): self(value) for key, value in said.items()}
-        return [self(each) for each in said] if isinstance(said, list | tuple) else said
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, Mapping):
+            return {str(self(key)): self(value) for key, value in value.items()}
+        return [self(each) for each in value] if isinstance(value, list | tuple) else value
 
-    def _text(self, said: str) -> str:
+    def _text(self, text: str) -> str:
         if self._known is not None:
-            said = self._known.sub(HIDDEN, said)
+            text = self._known.sub(HIDDEN, text)
         for pattern, instead in _PATTERNS:
-            said = pattern.sub(instead, said)
-        return said if self.queries else _QUERY.sub(rf"\1{HIDDEN}", said)
+            text = pattern.sub(instead, text)
+        return text if self.queries else _QUERY.sub(rf"\1{HIDDEN}", text)
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:
     """The values of variables whose names say that they are secret, and the passwords in connection strings."""
     from urllib.parse import unquote
 
-    found = []
+    secrets = []
     for name, value in environment.items():
         if _SECRET_NAME.search(name) and value.strip():
             in_address = re.search(r"://[^\s:/@]*:([^\s@]+)@", value)
             in_fields = re.search(r"\bpassword\s*=\s*'?([^\s']+)", value)
             passwords = [match[1] for match in (in_address, in_fields) if match]
-            found += [value.strip(), *passwords, *map(unquote, passwords)]
-    return found
+            secrets += [value.strip(), *passwords, *map(unquote, passwords)]
+    return secrets
 
 
 # -- forms -------------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def raised_at(error: BaseException) -> list[str]:
 
 
 class _Quiet(logging.Logger):
-    """A logger of a library that would write lines of its own: everything goes to the root instead."""
+    """A logger of a library that would set up handlers of its own: its records go to the root instead."""
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802 - the library's name
         if self.name.partition(".")[0] not in OTHERS:
@@ -249,7 +249,7 @@ def info(event: str, **fields: Any) -> None:
 
 
 def warning(event: str, raised: BaseException | None = None, /, **fields: Any) -> None:
-    """The same of what somebody has to look after. Lines for a terminal have these alone."""
+    """Log something that needs attention. The form for terminals shows nothing below this level."""
     _log.warning(event, exc_info=raised, extra={"fields": fields})
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NAMES: Final = "STREAMLIT_SERVER_ALLOWED_HOSTS"
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 USUAL_PORTS: Final = {"http": ":80", "https": ":443"}
-MOST_WARNINGS: Final = 50  # different ones: whoever sends requests chooses what they say
+MOST_WARNINGS: Final = 50  # different ones: their text is up to those who send requests
 
 
 @dataclass(frozen=True, slots=True)

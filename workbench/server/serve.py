@@ -235,5 +235,5 @@ def _announce(host: str, port: int, open_browser: bool, page: str, form: logs.Fo
 
 def address(host: str, port: int) -> str:
     """What to type into a browser on this machine."""
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}.get(host, host)  # noqa: S104 - only compared
-    return f"http://{shown}:{port}"
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}.get(host, host)  # noqa: S104 - only compared
+    return f"http://{name}:{port}"

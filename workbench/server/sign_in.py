@@ -51,23 +51,23 @@ class Auth(BaseModel):
 
     @pydantic.field_validator("redirect_uri")
     @classmethod
-    def _comes_back(cls, given: str) -> str:
-        parts = urlsplit(given)
+    def _comes_back(cls, address: str) -> str:
+        parts = urlsplit(address)
         if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.path.endswith(CALLBACK):
             raise ValueError(f"must be this workbench's address and {CALLBACK}, as in https://example.org{CALLBACK}")
-        return _encrypted(given)
+        return _encrypted(address)
 
     @pydantic.field_validator("server_metadata_url")
     @classmethod
-    def _is_safe(cls, given: str) -> str:
-        return _encrypted(given)
+    def _is_safe(cls, address: str) -> str:
+        return _encrypted(address)
 
     @pydantic.field_validator("cookie_secret")
     @classmethod
-    def _is_long(cls, given: SecretStr | None) -> SecretStr | None:
-        if given is not None and len(given.get_secret_value()) < SHORTEST:
+    def _is_long(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret is not None and len(secret.get_secret_value()) < SHORTEST:
             raise ValueError(f"must have {SHORTEST} characters or more; leave it out, and one is made")
-        return given
+        return secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -324,7 +324,7 @@ PROTECTIONS: Final = (
     Protection(
         "pictures of prose are not fetched",
         "workbench/notebooks/markdown.py",
-        'made.add_render_rule("image", _image)',
+        'parser.add_render_rule("image", _image)',
         "pass",
         "tests/unit/test_book_document.py::test_html_in_prose_is_text_and_pictures_are_words",
         "tests/unit/test_book_document.py::test_cells_are_the_fenced_blocks_of_known_kinds",
@@ -553,8 +553,8 @@ PROTECTIONS: Final = (
     Protection(
         "logs hold no query",
         "workbench/server/logs.py",
-        "return said if self.queries else",
-        "return said if True else",
+        "return text if self.queries else",
+        "return text if True else",
         "tests/unit/test_logs.py::test_queries_in_addresses_are_left_out_unless_asked_for",
         "tests/unit/test_logs.py::test_what_looks_like_a_secret_is_left_out_wherever_it_stands",
     ),
@@ -697,8 +697,8 @@ PROTECTIONS: Final = (
     Protection(
         "whose access.toml is, is looked at while pages are served",
         "workbench/server/access.py",
-        "found.st_ino, found.st_mode, found.st_uid",
-        "found.st_ino, found.st_mode",
+        "status.st_ino, status.st_mode, status.st_uid",
+        "status.st_ino, status.st_mode",
         f"{GATE}::test_a_file_that_becomes_another_accounts_while_pages_are_served_lets_nobody_in",
         f"{GATE}::test_whose_address_does_not_count_is_told_once_without_their_name",
     ),

@@ -34,7 +34,7 @@ OpenCollections = dict[tuple[str, str], EvalContext]  # by collection and query 
 
 
 class CollectionOptions(Protocol):
-    """The options for which the notebook's stand in where a cell leaves them out."""
+    """The options that a cell takes from the notebook where it leaves them out."""
 
     @property
     def collection(self) -> str | None: ...
@@ -121,7 +121,7 @@ class CellSpec(BaseModel, ABC):
     icon: ClassVar[str] = ":material/data_object:"  # by its Material name
     place: ClassVar[int] = 100  # among the kinds that are offered, from 0; equal ones by name
     example: ClassVar[str] = ""  # a source to begin with
-    version: ClassVar[int] = 1  # to be raised where an unchanged cell comes to show something else
+    version: ClassVar[int] = 1  # raise it when an unchanged cell shows something else than before
 
     title: str = Field("", max_length=300, description="What stands above the output.")
     collection: str | None = Field(None, min_length=1, description="Another collection than the notebook's.")
@@ -147,7 +147,7 @@ class CellSpec(BaseModel, ABC):
         return context.variants(self.references, await context.open(self))
 
     def queries(self, context: CellContext, opened: EvalContext) -> list[str]:
-        """The queries that each of them is asked, as often as they are. Fails where running the cell would."""
+        """The queries that each variant is asked, repeated as often as it is. Fails where running the cell would."""
         return searched(context.split(self, opened))
 
     @property

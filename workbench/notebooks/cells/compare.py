@@ -90,14 +90,14 @@ class CompareCell(CellSpec):
 
     async def _searchable(self, context: CellContext, board: Board) -> list[Reference]:
         """Those of the two that can be searched with: a run of another engine cannot."""
-        opened, found = await context.open(self), []
+        opened, searchable = await context.open(self), []
         for name, reference in zip(board.names, (self.other, self.one), strict=True):
             variant = board.run(name).variant
             if _variant(context, opened, reference) is not None:
-                found.append(reference)
+                searchable.append(reference)
             elif variant is not None:
-                found.append(tomllib.loads(variant.to_toml()))
-        return found
+                searchable.append(tomllib.loads(variant.to_toml()))
+        return searchable
 
     async def _entry(
         self, context: CellContext, opened: EvalContext, split: QuerySplit, reference: Reference
@@ -126,15 +126,15 @@ class CompareCell(CellSpec):
 
     async def resolved(self, context: CellContext) -> dict[str, Any]:
         opened = await context.open(self)
-        found: dict[str, Any] = {}
+        resolved: dict[str, Any] = {}
         for name, reference in (("one", self.one), ("other", self.other)):
             variant = _variant(context, opened, reference)
             if variant is not None:
-                found[f"{name} meant"] = variant.id
+                resolved[f"{name} meant"] = variant.id
             else:
                 split = context.split_name(self, opened)
-                found |= await resolve_runs(context, [str(reference)], opened.view.name, split)
-        return {**await super().resolved(context), **found}
+                resolved |= await resolve_runs(context, [str(reference)], opened.view.name, split)
+        return {**await super().resolved(context), **resolved}
 
     def python(self, export: PythonExport) -> str:
         lab = export.lab(self)

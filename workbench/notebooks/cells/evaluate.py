@@ -94,8 +94,8 @@ class EvaluateCell(CellSpec):
         here = [each.name for each in context.variants(self.variants, opened)]
         kept = [self.baseline] if self.baseline is not None and self.baseline not in here else []
         split = context.split_name(self, opened)
-        found = await resolve_runs(context, [*self.runs, *kept], opened.view.name, split)
-        return {**await super().resolved(context), **found}
+        runs = await resolve_runs(context, [*self.runs, *kept], opened.view.name, split)
+        return {**await super().resolved(context), **runs}
 
     def python(self, export: PythonExport) -> str:
         lab = export.lab(self)
@@ -125,17 +125,17 @@ async def resolve_runs(context: CellContext, names: list[str], collection: str, 
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
-    found: dict[str, str | None] = {}
+    resolved: dict[str, str | None] = {}
     for name in names:
         if (content := await asyncio.to_thread(digest, context.file(name))) is not None:
-            found[f"file {name}"] = content
+            resolved[f"file {name}"] = content
             continue
-        found[f"run {name}"] = None
+        resolved[f"run {name}"] = None
         for over in ({"collection": collection, "split": split}, {}):
             with suppress(UnknownName):
-                found[f"run {name}"] = (await run_store.find(context.store, name, **over)).id
+                resolved[f"run {name}"] = (await run_store.find(context.store, name, **over)).id
                 break
-    return found
+    return resolved
 
 
 def board_output(board: Board, *, by_kind: bool = True) -> Output:

@@ -206,14 +206,14 @@ def _fusions(fusions: Sequence[Fusion]) -> str | None:
     return repr([each["method"] if len(each) == 1 else each for each in changed])
 
 
-def _blocks(found: LabSweep) -> list[Block]:
-    tuned = found.tuned
-    weights = weights_of(found.base.name, tuned)
+def _blocks(sweep: LabSweep) -> list[Block]:
+    tuned = sweep.tuned
+    weights = weights_of(sweep.base.name, tuned)
     blocks: list[Block] = [
         Said(text=tuned.verdict, tone="headline"),
         Figure.of(weight_charts.drawn(weights), f"{weights.metric} over the weights"),
     ]
-    for table in found.tables():
+    for table in sweep.tables():
         notes = tuple(note for note in table.notes if note != tuned.verdict)  # which stands above already
         blocks += [Table.of(replace(table, notes=notes))]
     by_kind = sweep_summary.summarise(tuned).kinds

@@ -80,23 +80,23 @@ class JudgeCell(CellSpec):
 
     async def run(self, context: CellContext) -> Output:
         pool = await self.pool(context)
-        found = await judging_shown.pool_status(
+        state = await judging_shown.pool_status(
             pool.opened, pool.runs, pool.split, pool.spec, rules=context.rules(self)
         )
-        left = await build_queue(context.store, pool.opened.view, pool.runs, pool.spec, self.judge or "")
+        pending = await build_queue(context.store, pool.opened.view, pool.runs, pool.spec, self.judge or "")
         values = {
-            **judging_shown.status_values(found),
+            **judging_shown.status_values(state),
             "sitting": self.page(pool).parameters(),
-            "left": len(left.tasks),
+            "left": len(pending.tasks),
         }
         blocks: list[Block] = [
-            Said(text=found.figures.headline, tone="headline"),
-            judging_shown.scores_table(found.figures),
-            *([judging_shown.next_table(left.tasks[:NEXT])] if left.tasks else []),
-            *judging_shown.agreement_blocks(found.agreed),
+            Said(text=state.figures.headline, tone="headline"),
+            judging_shown.scores_table(state.figures),
+            *([judging_shown.next_table(pending.tasks[:NEXT])] if pending.tasks else []),
+            *judging_shown.agreement_blocks(state.agreed),
         ]
-        if left.gone:
-            sentence = f"{left.gone} documents of the pool are no longer in the collection."
+        if pending.gone:
+            sentence = f"{pending.gone} documents of the pool are no longer in the collection."
             blocks.append(Said(text=sentence, tone="note"))
         return Output(blocks=tuple(blocks), values=values)
 

@@ -93,7 +93,7 @@ class SearchCell(CellSpec):
         return Output(blocks=tuple(blocks), values={"columns": [_stages(bundle) for bundle in bundles]})
 
     def queries(self, context: CellContext, opened: EvalContext) -> list[str]:
-        """One that is picked is not known yet: any of the labelled ones. It is asked again for each account."""
+        """A picked query is not known yet and may be any labelled one. Each explanation asks the query again."""
         labelled = super().queries(context, opened) if self.pick else []
         query = labelled[0] if self.pick else find_query(opened, self.query, self.query_id).text
         return [*labelled, query, *[query] * len(self.why)]
@@ -142,12 +142,12 @@ class SearchCell(CellSpec):
             lines.append(f"query = {lab}.queries().set_index('query').loc[{self.query_id!r}, 'text']")
         else:
             lines.append(f"query = {self.query!r}")
-        shown = [call(f"{lab}.search", "query", export.several(self.variants), top_k=repr(self.top_k))]
+        calls = [call(f"{lab}.search", "query", export.several(self.variants), top_k=repr(self.top_k))]
         for document in self.why:
-            shown += [call(f"{lab}.why", "query", export.reference(each), repr(document)) for each in self.variants]
+            calls += [call(f"{lab}.why", "query", export.reference(each), repr(document)) for each in self.variants]
         if self.sql:
-            shown += [call(f"{lab}.sql", export.reference(each)) for each in self.variants]
-        return "\n".join([*lines, *(shown if len(shown) == 1 else [f"display({each})" for each in shown])])
+            calls += [call(f"{lab}.sql", export.reference(each)) for each in self.variants]
+        return "\n".join([*lines, *(calls if len(calls) == 1 else [f"display({each})" for each in calls])])
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def _hits(query: CellQuery, bundles: Sequence[RetrievalResult]) -> Hits:
     """The columns. Each hit has its document's rank in the first column, and says if its document stands above it."""
     ranks = [{hit.item_id: hit.rank for hit in reversed(bundle.hits)} for bundle in bundles]  # of the best passage
 
-    def found(hit: Hit, column: int) -> FoundHit:
+    def as_block(hit: Hit, column: int) -> FoundHit:
         place = " > ".join(hit.heading_path)
         return FoundHit(
             rank=hit.rank,
@@ -180,7 +180,7 @@ def _hits(query: CellQuery, bundles: Sequence[RetrievalResult]) -> Hits:
         HitColumn(
             variant=bundle.variant.name,
             milliseconds=bundle.trace.milliseconds,
-            hits=tuple(found(hit, column) for hit in bundle.hits),
+            hits=tuple(as_block(hit, column) for hit in bundle.hits),
             notes=bundle.trace.notes,
         )
         for column, bundle in enumerate(bundles)
@@ -190,12 +190,12 @@ def _hits(query: CellQuery, bundles: Sequence[RetrievalResult]) -> Hits:
 
 def pieces(text: str, keywords: Sequence[str], most: int = SNIPPET) -> Iterator[tuple[str, bool]]:
     """The best stretch of a text, cut where matched words begin and end."""
-    made, at = snippet(text, keywords, most), 0
-    for start, end in made.highlights:
-        yield made.text[at:start], False
-        yield made.text[start:end], True
+    best, at = snippet(text, keywords, most), 0
+    for start, end in best.highlights:
+        yield best.text[at:start], False
+        yield best.text[start:end], True
         at = end
-    yield made.text[at:], False
+    yield best.text[at:], False
 
 
 def _stages(bundle: RetrievalResult) -> dict[str, Any]:
@@ -232,12 +232,12 @@ def _stages(bundle: RetrievalResult) -> dict[str, Any]:
 
 
 def _in_common(bundles: Sequence[RetrievalResult]) -> str:
-    found = [{hit.item_id for hit in bundle.hits} for bundle in bundles]
-    every = set().union(*found)
-    if len(found) == 1 or not every:
-        return f"{len(every)} documents were found."
-    shared = set.intersection(*found)
-    who = "Both" if len(found) == 2 else f"All {len(found)}"
+    documents = [{hit.item_id for hit in bundle.hits} for bundle in bundles]
+    every = set().union(*documents)
+    if len(documents) == 1 or not every:
+        return f"{len(every)} documents were documents."
+    shared = set.intersection(*documents)
+    who = "Both" if len(documents) == 2 else f"All {len(documents)}"
     return f"{who} have {len(shared)} of the {len(every)} documents in common."
 
 

@@ -16,6 +16,7 @@ from core.store.ingest import IngestReport
 from core.store.verify import IntegrityProblem
 from core.types import Flaw
 from evals.collections.load_labels import LoadReport
+from evals.labels.query_generation import AddedQueries
 from workbench.components import feedback, table
 from workbench.components.job_progress import draw_progress
 from workbench.components.table import DataColumn, DataRow, DataTable
@@ -27,6 +28,7 @@ from workbench.services.attach import AttachRequest, AttachResult, difference_se
 from workbench.services.collection_jobs import CollectionJob, IndexRecall
 from workbench.services.collections import LARGEST_DOWNLOAD, BeirArchive, ImportRequest, format_bytes, plural
 from workbench.services.jobs import Key
+from workbench.services.queries import GeneratedQuerySet
 
 BEAT: Final = 0.6  # seconds between two looks at work under way
 SHOW: Final = ":material/visibility:"

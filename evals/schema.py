@@ -1,4 +1,4 @@
-"""The harness's own tables: query sets, labels and their revisions, runs, judgements, outputs, votes. Mapped here."""
+"""The harness's tables: query sets, labels and their revisions, runs, judgements, outputs of cells, votes."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class QuerySet(Base):
     collection: Mapped[str] = mapped_column(Id)
     name: Mapped[str] = mapped_column(Id)
     digest: Mapped[bytes] = mapped_column(LargeBinary)
-    # What import found wrong, shown beside the scores; "of" tells which look at the collection found it.
+    # Flaws of the import, shown with the scores; "of" is the kind of check that found one.
     flaws: Mapped[list[Any]] = mapped_column(JSONB, default=list)
-    # The collection's version whose texts were searched for leaks and repeats; none where these queries were not.
+    # The version of the collection whose texts were searched for leaks and repeats of these queries.
     checked_version: Mapped[int | None] = mapped_column(BigInteger)
-    # The digest as a merge of judgements left it; another than the set's where somebody changed it since.
+    # The digest after the last merge of judgements; it differs from `digest` if the set was changed since.
     merged_digest: Mapped[bytes | None] = mapped_column(LargeBinary)
-    # The set that they were added to, and how in which of its splits: see `evals.types`.
+    # The set that judgements were merged with, and the rule of each split: see `evals.types.MergedFrom`.
     merged_from: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     changed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
 
@@ -101,7 +101,7 @@ class StoredSpan(Base):
 
 
 class StoredExclusion(Base):
-    """An item that a query's ranking leaves out: the document the question was written from, say."""
+    """An item that a query's ranking leaves out, such as the document that the query was written from."""
 
     __tablename__ = "exclusions"
     __table_args__ = ({"schema": CATALOG},)
@@ -112,7 +112,7 @@ class StoredExclusion(Base):
 
 
 class LabelRevision(Base):
-    """A change of a query set that can be undone: who made it, when and why, and what differs before and after."""
+    """A change of a query set that can be undone: author, time, reason, and the rows that differ."""
 
     __tablename__ = "label_revisions"
     __table_args__ = ({"schema": CATALOG},)
@@ -120,32 +120,32 @@ class LabelRevision(Base):
     key: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     set_key: Mapped[int] = mapped_column(ForeignKey(QUERY_SET, ondelete="CASCADE"), index=True)
     author: Mapped[str] = mapped_column(Text)
-    kind: Mapped[str] = mapped_column(Text)  # "load" where a source was loaded, else "edit"
+    kind: Mapped[str] = mapped_column(Text)  # "load" or "edit"
     reason: Mapped[str] = mapped_column(Text)
     counts: Mapped[dict[str, Any]] = mapped_column(JSONB)  # how many queries and labels, before and after
     content: Mapped[bytes] = mapped_column(LargeBinary)  # compressed: see `evals.labels.revisions`
     made_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
     undone_by: Mapped[str | None] = mapped_column(Text)
     undone_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
-    lapsed: Mapped[bool] = mapped_column(server_default="false")  # undone, and changed otherwise since
+    lapsed: Mapped[bool] = mapped_column(server_default="false")  # undone, and the set was changed since
 
 
 class RunRow(Base):
-    """One variant over one split, with everything needed to repeat it; without a variant, a run of another engine."""
+    """A variant's rankings over a split, with everything needed to repeat them; without a variant, another engine's."""
 
     __tablename__ = "runs"
     __table_args__ = ({"schema": CATALOG},)
 
     id: Mapped[str] = mapped_column(Id, primary_key=True)
-    name: Mapped[str] = mapped_column(Id, default="")  # what it is listed as
-    names: Mapped[dict[str, str]] = mapped_column(JSONB, default=dict)  # all it goes by, and when each was used last
+    name: Mapped[str] = mapped_column(Id, default="")  # in lists
+    names: Mapped[dict[str, str]] = mapped_column(JSONB, default=dict)  # all names, and when each was used last
     collection: Mapped[str] = mapped_column(Id, index=True)
     collection_version: Mapped[int] = mapped_column(BigInteger)
-    content: Mapped[str] = mapped_column(Text, default="")  # what stood in the collection, as a digest
+    content: Mapped[str] = mapped_column(Text, default="")  # a digest of the collection's content
     query_set: Mapped[str] = mapped_column(Id, default="")
     query_set_digest: Mapped[bytes] = mapped_column(LargeBinary)
     split: Mapped[str] = mapped_column(Id)
-    depth: Mapped[int] = mapped_column(Integer, default=0)  # how deep was asked; 0 as the variant says itself
+    depth: Mapped[int] = mapped_column(Integer, default=0)  # requested depth; 0 is the variant's own
     variant: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     environment: Mapped[dict[str, Any]] = mapped_column(JSONB)  # code version, machine, server
     scores: Mapped[dict[str, Any]] = mapped_column(JSONB)
@@ -158,7 +158,7 @@ class RunRow(Base):
 
 
 class Pin(Base):
-    """A run under a name that later ones are held against: it is not pruned."""
+    """A run under a name with which later ones are compared. It is not pruned."""
 
     __tablename__ = "pins"
     __table_args__ = ({"schema": CATALOG},)
@@ -188,9 +188,9 @@ class SetUp(Base):
 
 
 class RankingBatch(Base):
-    """What a leg, or a variant that is not done yet, found for some queries. Derived: may be emptied at any time.
+    """Rankings of a leg, or of a variant in progress, for some queries. A cache: it may be emptied at any time.
 
-    `digest` says which leg or variant over which queries, `state` in which collection, as it stood.
+    `digest` identifies the leg or variant and the queries, `state` the content of the collection.
     """
 
     __tablename__ = "ranking_batches"
@@ -207,7 +207,7 @@ class RankingBatch(Base):
 
 
 class JudgementRow(Base):
-    """A grade that somebody gave: who or what, when, and on which version of the text."""
+    """A grade of a pair: by whom or what, when, and on which version of the text."""
 
     __tablename__ = "judgements"
     __table_args__ = ({"schema": CATALOG},)
@@ -224,7 +224,7 @@ class JudgementRow(Base):
 
 
 class WithdrawnJudgement(Base):
-    """A judgement that its judge took back. It lies in the trash until the day it says."""
+    """A judgement that its judge took back. It is in the trash until `until`."""
 
     __tablename__ = "withdrawn_judgements"
     __table_args__ = ({"schema": CATALOG},)
@@ -244,7 +244,7 @@ class WithdrawnJudgement(Base):
 
 
 class OutputRow(Base):
-    """What a notebook's cell showed, by the digest of all that it depends on."""
+    """The output of a notebook's cell, by the digest of everything that it depends on."""
 
     __tablename__ = "outputs"
     __table_args__ = ({"schema": CATALOG},)
@@ -256,19 +256,19 @@ class OutputRow(Base):
 
 
 class ContestRow(Base):
-    """Variants that a demo puts side by side, under the names that its visitors read in its results."""
+    """Variants that a demo compares, with the names that its results show."""
 
     __tablename__ = "contests"
     __table_args__ = ({"schema": CATALOG},)
 
     key: Mapped[str] = mapped_column(Id, primary_key=True)
     collection: Mapped[str] = mapped_column(Id, index=True)
-    variants: Mapped[dict[str, str]] = mapped_column(JSONB)  # each one's id, and its friendly name
+    variants: Mapped[dict[str, str]] = mapped_column(JSONB)  # names by id
     begun_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
 
 
 class VoteRow(Base):
-    """Which variant a demo's visitor liked better for a query: its id, "both" or "neither"; none where taken back."""
+    """The variant that a visitor prefers for a query: its id, "both" or "neither"; none if withdrawn."""
 
     __tablename__ = "votes"
     __table_args__ = ({"schema": CATALOG},)

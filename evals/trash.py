@@ -1,6 +1,6 @@
-"""The trash as a whole: everything deleted that can be brought back, listed, restored and emptied, whatever its kind.
+"""The trash of all kinds: everything deleted that can be restored is listed, restored and destroyed here.
 
-Each kind is put in by what deletes it. Only editors look in here: whoever may drop may restore.
+Each kind is put into the trash by the function that deletes it. Only editors, who may delete, may use the trash.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from datetime import UTC, datetime, timedelta
 from shlex import quote
 
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.errors import SpecError, StoreError, UnknownName
 from core.store import collections, grants, names, readable_tables, roles, trash
-from core.store.attached.mapping import AttachedTable
 from core.store.engine import Store
 from core.store.names import trash_mark
 from core.store.trash_entries import TrashEntry, find, name_taken
@@ -27,7 +25,7 @@ from evals.runs import run_store
 
 @dataclass(frozen=True, slots=True)
 class RestoredEntry:
-    """What is back, under which name, and what is to be known of it."""
+    """A restored entry, its name, and a note about it."""
 
     entry: TrashEntry
     name: str
@@ -40,19 +38,19 @@ class RestoredEntry:
 
 
 async def listed(store: Store) -> list[TrashEntry]:
-    """Newest first, kept variants of this machine's home among them."""
+    """All entries, the newest first, with stored variants of this machine's home folder."""
     roles.refuse_reader(store, "look into the trash")
-    entries = [*await trash.listed(store), *await judgements.withdrawn(store), *variants.in_trash()]
+    entries = [*await trash.listed(store), *await judgements.withdrawn_entries(store), *variants.in_trash()]
     return sorted(entries, key=lambda each: (each.deleted_at, each.id), reverse=True)
 
 
 async def expire(store: Store) -> list[TrashEntry]:
-    """Destroy what has lain there for its time; what that was."""
+    """Destroy the entries whose time is over, and return them."""
     return await _destroy(store, [each for each in await listed(store) if each.expired])
 
 
 async def empty(store: Store, *, older_than: timedelta | None = None) -> list[TrashEntry]:
-    """Destroy everything, or what was deleted longer ago than that; what that was."""
+    """Destroy all entries, or those deleted longer ago than that, and return them."""
     before = datetime.now(UTC) - older_than if older_than is not None else None
     return await _destroy(store, [each for each in await listed(store) if before is None or each.deleted_at < before])
 
@@ -62,7 +60,7 @@ async def _destroy(store: Store, entries: Sequence[TrashEntry]) -> list[TrashEnt
 
 
 async def destroy(store: Store, entry: TrashEntry) -> bool:
-    """One thing for good, as a whole; False where somebody brought it back or destroyed it at this moment."""
+    """Destroy an entry as a whole; False if it was restored or destroyed by someone else at this moment."""
     if entry.kind == "variant":
         try:
             variants.destroy(entry)
@@ -83,32 +81,32 @@ async def destroy(store: Store, entry: TrashEntry) -> bool:
 async def restore(
     store: Store, reference: str, *, name: str | None = None, reader: Store | None = None
 ) -> RestoredEntry:
-    """Bring one thing back: by its entry's id, or by its name where that is one thing's. `name` is another for it.
+    """Restore an entry by its id, or by its name if no other entry has it; as `name`, if given.
 
-    Whoever the store is may have no right to read a table while its collection lies in the trash: `reader`, who has,
-    looks at it in their place.
+    The store's role may have no right to read an attached table while its collection is in the trash, so the table is
+    inspected through `reader`.
     """
     entry = find(await listed(store), reference)
     match entry.kind:
         case "collection":
-            return await _collection(store, entry, name, reader or store)
+            return await _restore_collection(store, entry, name, reader or store)
         case "query set":
-            return await _query_set(store, entry, name)
+            return await _restore_query_set(store, entry, name)
         case "variant":
             return RestoredEntry(entry, variants.restore(entry, name=name).name)
     if name is not None:
         raise SpecError(f"The {entry.title} can only come back under the old name: leave --as out.")
     async with store.begin() as connection:
         if entry.kind == "judgements":
-            left, what = await judgements.restore(connection, entry), "graded"
+            left, verb = await judgements.restore(connection, entry), "graded"
         else:
             await trash.claim(connection, entry)
-            left, what = await run_store.restore(connection, entry), "evaluated"
-    note = f"{left:,} of the {entry.count:,} were {what} again since: these stay as they are now." if left else ""
+            left, verb = await run_store.restore(connection, entry), "evaluated"
+    note = f"{left:,} of the {entry.count:,} were {verb} again since: these stay as they are now." if left else ""
     return RestoredEntry(entry, entry.name, note)
 
 
-async def _collection(store: Store, entry: TrashEntry, name: str | None, reader: Store) -> RestoredEntry:
+async def _restore_collection(store: Store, entry: TrashEntry, name: str | None, reader: Store) -> RestoredEntry:
     name = names.composed(name or entry.name)
     names.schema_of(name)  # refuses what cannot be one before anything is looked at
     if await collections.find(store, name) is not None:
@@ -117,36 +115,27 @@ async def _collection(store: Store, entry: TrashEntry, name: str | None, reader:
     async with store.begin(fresh=True) as connection:
         await trash.claim(connection, entry)
         await trash.restore_collection(store, connection, entry, name, attachment)
-        await _labels_back(connection, entry, name)
+        try:
+            await query_sets.move_within(connection, trash_mark(entry.id), name)
+        except IntegrityError:  # a backup may have restored labels under that name, which wait for a collection
+            why = f"Labels that a backup brought wait here for a collection {name!r}, and its own have the same names."
+            raise name_taken(entry, why) from None
         if name != entry.name:
             await judgements.copy_to(connection, entry.collection, name, entry.deleted_at)
             await run_store.copy_to(connection, entry.collection, name, entry.deleted_at)
     await collections.get(store, name)  # brought up to date, if it is of an older version
-    notes = [await _reading_note(reader, name, attachment.table)] if attachment else []
+    notes = []
+    if attachment and not reader.role:  # only the owner sees which tables others may read
+        table = attachment.table
+        async with reader.begin(read_only=True) as connection:
+            allowed = await readable_tables.allowed(connection)
+        notes += [] if (name, table.namespace, table.table) in allowed else [grants.not_allowed(name, table)]
     if entry.details["row"].get("aside"):
         notes.append(f"Build aside again what it had: rankbook data aside {quote(name)}")
-    return RestoredEntry(entry, name, " ".join(filter(None, notes)))
+    return RestoredEntry(entry, name, " ".join(notes))
 
 
-async def _labels_back(connection: AsyncConnection, entry: TrashEntry, name: str) -> None:
-    """A backup may have brought labels under that name meanwhile, which wait for a collection."""
-    try:
-        await query_sets.move_within(connection, trash_mark(entry.id), name)
-    except IntegrityError:
-        why = f"Labels that a backup brought wait here for a collection {name!r}, and its own have the same names."
-        raise name_taken(entry, why) from None
-
-
-async def _reading_note(reader: Store, name: str, table: AttachedTable) -> str:
-    """Where the owner has yet to let others read the table; nothing for who cannot look at the owner's list."""
-    if reader.role:
-        return ""
-    async with reader.begin(read_only=True) as connection:
-        known = (name, table.namespace, table.table) in await readable_tables.allowed(connection)
-    return "" if known else grants.not_allowed(name, table)
-
-
-async def _query_set(store: Store, entry: TrashEntry, name: str | None) -> RestoredEntry:
+async def _restore_query_set(store: Store, entry: TrashEntry, name: str | None) -> RestoredEntry:
     view = await collections.find(store, entry.collection)
     if view is None:
         known = [row.name for row in await collections.listed(store)]

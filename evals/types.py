@@ -20,7 +20,7 @@ from core.types import Query
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A judgement: how well an item answers a query. 0 is judged and not relevant."""
+    """The grade of an item for a query. 0 is judged and not relevant."""
 
     query_id: str
     item_id: str
@@ -30,7 +30,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A passage that answers: `item.text[start:end] == text`, offsets in Unicode code points."""
+    """A passage that answers a query: `item.text[start:end] == text`, offsets in Unicode code points."""
 
     query_id: str
     item_id: str
@@ -43,7 +43,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """An item that is taken out of one query's ranking, such as the document that the query was written from."""
+    """An item that one query's ranking leaves out, such as the document that the query was written from."""
 
     query_id: str
     item_id: str
@@ -52,17 +52,9 @@ class Exclusion:
 DEFAULT_QUERY_SET = "default"
 
 
-def _label_order(label: Label) -> tuple[str, str, str]:
-    return label.split, label.query_id, label.item_id
-
-
-def _span_order(span: Span) -> tuple[str, str, str, int, int]:
-    return span.split, span.query_id, span.item_id, span.start, span.end
-
-
 @dataclass(frozen=True)
 class LabelledQueries:
-    """A collection's queries with what is known about them."""
+    """The content of a query set: queries, labels, spans and exclusions."""
 
     queries: tuple[Query, ...] = ()
     labels: tuple[Label, ...] = ()
@@ -73,11 +65,11 @@ class LabelledQueries:
     def ordered(
         cls, queries: Iterable[Query], labels: Iterable[Label], spans: Iterable[Span], exclusions: Iterable[Exclusion]
     ) -> LabelledQueries:
-        """The values in a fixed order, which the digest hangs on: a table gives rows in any."""
+        """The values in a fixed order, because the digest depends on it and tables have none."""
         return cls(
             tuple(sorted(queries, key=lambda query: query.id)),
-            tuple(sorted(labels, key=_label_order)),
-            tuple(sorted(spans, key=_span_order)),
+            tuple(sorted(labels, key=lambda label: (label.split, label.query_id, label.item_id))),
+            tuple(sorted(spans, key=lambda span: (span.split, span.query_id, span.item_id, span.start, span.end))),
             tuple(sorted(exclusions, key=lambda pair: (pair.query_id, pair.item_id))),
         )
 
@@ -97,7 +89,7 @@ class LabelledQueries:
 
 
 Grades = Mapping[str, Mapping[str, int]]
-ALL = "all"  # every split at once; a pair that several of them judge has its highest grade
+ALL = "all"  # all splits together; a pair with labels in several has the highest grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,78 +108,78 @@ class QuerySplit:
 
     @classmethod
     def of(cls, labelled: LabelledQueries, name: str = "test") -> QuerySplit:
-        """The queries that have a label or a span in that split; of a set without labels, `all` is every query."""
+        """The queries with a label or a span in that split; `all` of a set without labels is every query."""
         splits = {*labelled.splits, *(span.split for span in labelled.spans)}
         if name != ALL and name not in splits:
             raise UnknownName("split", name, [*sorted(splits), ALL])
         grades: dict[str, dict[str, int]] = defaultdict(dict)
         for label in labelled.labels:
             if name in (ALL, label.split):
-                given = grades[label.query_id]
-                given[label.item_id] = max(label.grade, given.get(label.item_id, 0))
+                of_query = grades[label.query_id]
+                of_query[label.item_id] = max(label.grade, of_query.get(label.item_id, 0))
         excluded: dict[str, frozenset[str]] = defaultdict(frozenset)
         for pair in labelled.exclusions:
             excluded[pair.query_id] |= {pair.item_id}
         for query, items in excluded.items():
-            for item in items:  # what may not be returned is not missed either
+            for item in items:  # an item that may not be returned is not missing either
                 grades.get(query, {}).pop(item, None)
         spans: dict[str, tuple[Span, ...]] = defaultdict(tuple)
         for span in labelled.spans:
             if name in (ALL, span.split):
-                shut = span.item_id in excluded.get(span.query_id, ())
-                spans[span.query_id] += () if shut else (span,)
+                is_excluded = span.item_id in excluded.get(span.query_id, ())
+                spans[span.query_id] += () if is_excluded else (span,)
         known = {*grades, *spans}
-        asked = {query.id: query for query in labelled.queries if query.id in known or (name == ALL and not splits)}
-        return cls(name, dict(sorted(asked.items())), dict(grades), dict(spans), dict(excluded), labelled.digest())
+        queries = {query.id: query for query in labelled.queries if query.id in known or (name == ALL and not splits)}
+        return cls(name, dict(sorted(queries.items())), dict(grades), dict(spans), dict(excluded), labelled.digest())
 
     def only(self, ids: set[str] | frozenset[str]) -> QuerySplit:
-        """The same with these queries alone."""
+        """The split with these queries alone."""
         return replace(self, queries={each: query for each, query in self.queries.items() if each in ids})
 
     @property
     def kinds(self) -> dict[str, tuple[str, ...]]:
-        """The ids of the queries of each kind, queries without one under the empty name."""
-        found: dict[str, tuple[str, ...]] = defaultdict(tuple)
+        """The ids of the queries of each kind; those without one have the empty kind."""
+        ids: dict[str, tuple[str, ...]] = defaultdict(tuple)
         for query in self.queries.values():
-            found[query.kind] += (query.id,)
-        return dict(sorted(found.items()))
+            ids[query.kind] += (query.id,)
+        return dict(sorted(ids.items()))
 
     @property
     def tags(self) -> dict[str, tuple[str, ...]]:
-        """The ids of the queries that bear each tag."""
-        found: dict[str, tuple[str, ...]] = defaultdict(tuple)
+        """The ids of the queries with each tag."""
+        ids: dict[str, tuple[str, ...]] = defaultdict(tuple)
         for query in self.queries.values():
             for tag in query.tags:
-                found[tag] += (query.id,)
-        return dict(sorted(found.items()))
+                ids[tag] += (query.id,)
+        return dict(sorted(ids.items()))
 
 
-class _Kept(BaseModel):
+class _StoredRecord(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Way(_Kept):
-    """How judgements become labels of a split: with models' grades or without, and whether they overrule labels."""
+class MergeRule(_StoredRecord):
+    """The rule by which judgements become labels of a split: models' grades too or not, overruling labels or not."""
 
     models: bool
     overrule: bool
 
     def __str__(self) -> str:
-        """As it is told behind the split's name; empty where there is nothing to tell."""
-        said = ["models' grades too"] * self.models + ["overruling labels"] * self.overrule
-        return f" ({', '.join(said)})" if said else ""
+        """In words, to follow the split's name; empty for the default rule."""
+        words = ["models' grades too"] * self.models + ["overruling labels"] * self.overrule
+        return f" ({', '.join(words)})" if words else ""
 
 
-class MergedFrom(_Kept):
-    """The other query set whose copy it is, and into which of its splits judgements came, each in its way."""
+class MergedFrom(_StoredRecord):
+    """The query set that a merged set was copied from, and the splits into which judgements were merged."""
 
     query_set: str
-    splits: Mapping[str, Way]
+    splits: Mapping[str, MergeRule]
 
     @classmethod
-    def read(cls, kept: object) -> MergedFrom | None:
-        """What was kept; None where that is nothing, or nothing that a merge leaves."""
+    def read(cls, stored: object) -> MergedFrom | None:
+        """The stored value; None if there is none, or if it is not valid."""
         try:
-            return cls.model_validate(kept)
+            return cls.model_validate(stored)
         except ValidationError:
             return None

@@ -1,4 +1,4 @@
-"""What a name stands for (a preset, a leg, a file, a saved variant), and saved variants as TOML files."""
+"""References to variants (a preset, a leg, a file, a kept variant), and kept variants as TOML files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def resolve_variant(
     """The variant that a reference stands for. `chunks` and `model` are for bare legs; paths are from `folder`.
 
     Names come before files, so that a name means the same in every folder: a file called bm25 is "./bm25". Data is a
-    leg, by its kind; a variant as it stands; or a preset, a kept one or a file with changes:
+    leg, by its kind; a whole variant; or a preset, a kept one or a file with changes:
     {"preset": "local-rag", "top_k": 5}.
     """
     leg = leg_of(reference)
@@ -94,7 +94,7 @@ def every_name() -> list[str]:
 
 
 def _of_data(data: Mapping[str, Any], folder: Path) -> Variant:
-    """A variant as it stands, or another one with changes."""
+    """A whole variant, or another one with changes."""
     if "preset" in data and "file" in data:
         raise SpecError("A variant names a preset and a file. Keep one of them.")
     changes = {key: value for key, value in data.items() if key not in ("preset", "file")}
@@ -137,7 +137,7 @@ def hybrid_of(references: Sequence[Reference], chunks: str) -> Variant:
 
 UNNAMED: Final = Variant.model_fields["name"].default
 LONGEST_STEM: Final = 60
-UNSURE: Final = 1_000_000_000  # nanoseconds in which a clock of a disk may stand still between two changes
+UNSURE: Final = 1_000_000_000  # nanoseconds within which two changes may get one time stamp from a disk
 MOST_KNOWN: Final = 500
 NOTES: Final = TypeAdapter(TrashEntry)  # of a variant in the trash
 
@@ -284,7 +284,7 @@ def expire() -> list[TrashEntry]:
     """Destroy those that have lain in the trash for their time; which."""
     expired = [each for each in in_trash() if each.expired]
     for each in expired:
-        with suppress(StoreError):  # somebody else did so at this moment
+        with suppress(StoreError):  # another process did so at this moment
             destroy(each)
     return expired
 

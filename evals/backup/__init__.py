@@ -1,7 +1,7 @@
-"""Backups: the store, or one collection of it, as one file; and back again, into this or a newer PostgreSQL.
+"""Backups: the whole store, or one collection, as one file, and restoring into this or a newer PostgreSQL.
 
-The file is a plain tar of gzipped tables, as COPY writes them, with the labels and judgements before all else. What is
-derived (lexemes, postings, indexes, caches) is made anew: so it is right for the server that it is made on.
+The file is a plain tar of gzipped tables in COPY's format, labels and judgements first. Derived data (lexemes,
+postings, indexes, caches) is not saved, but built by the server that restores.
 """
 
 from evals.backup.file_format import BackedUpCollection, Manifest

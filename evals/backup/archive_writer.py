@@ -1,6 +1,6 @@
-"""Writing a backup's file: beside its place, piece by piece with digests, put there when whole and read back.
+"""Writing a backup's file: as a `.part` beside its place, in pieces with digests, and renamed when it is complete.
 
-Owns the file; knows nothing of what is in it. Interrupted, it leaves at most a `.part`, which the next one takes over.
+Owns the file, not its content. After an interruption at most the `.part` is left, which the next backup overwrites.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ GZIP: Final = 31  # zlib's word for a whole gzip file
 LEVEL: Final = 3
 PRIVATE: Final = 0o600  # it holds all documents
 AT_THIS_MOMENT: Final = "Another backup was written there at this moment. Choose another name."
-# What a folder answers that cannot be told to keep a name. Anything else is the disk's.
-UNTOLD: Final = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.EBADF}
+# Errors of folders that do not support fsync. Any other error is one of the disk.
+NO_FSYNC: Final = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.EBADF}
 
 
 @contextmanager
-def written_beside(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]:
-    """A file that takes its place when all is written, and otherwise never was."""
+def write_beside(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]:
+    """A file that is renamed to `path` when all is written, and removed after an error."""
     _refuse_taken(path, overwrite=overwrite)
     part = path.with_name(f"{path.name}.part")
     try:
-        with _alone(part) as file:
+        with _locked(part) as file:
             try:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
                 _refuse_taken(path, overwrite=overwrite)
                 part.replace(path)
-                _keep_name(path)
+                _sync_folder(path)
             except BaseException:
                 part.unlink(missing_ok=True)
                 raise
@@ -57,8 +57,8 @@ def written_beside(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]
         ) from error
 
 
-def _keep_name(path: Path) -> None:
-    """After a power cut too. Where a folder cannot be told to, the backup is no worse for it; a disk that fails is."""
+def _sync_folder(path: Path) -> None:
+    """Make the new name survive a power cut, if the folder supports it."""
     try:
         folder = os.open(path.parent, os.O_RDONLY)
         try:
@@ -66,7 +66,7 @@ def _keep_name(path: Path) -> None:
         finally:
             os.close(folder)
     except OSError as error:
-        if error.errno not in UNTOLD:
+        if error.errno not in NO_FSYNC:
             raise InputError(
                 f"The backup is there, but the disk failed to keep its name ({error.strerror or error}): a power cut "
                 "may take it. Make another one, on another disk.",
@@ -82,36 +82,35 @@ def _refuse_taken(path: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def _alone(part: Path) -> Iterator[BinaryIO]:
-    """The file, emptied, for us alone: the lock goes with its holder, however that ends."""
-    descriptor, is_new = _opened(part)
+def _locked(part: Path) -> Iterator[BinaryIO]:
+    """The file, emptied and locked; the lock ends with the process."""
+    flags, is_new = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), True
+    try:
+        descriptor = os.open(part, flags | os.O_CREAT | os.O_EXCL, PRIVATE)
+    except FileExistsError:
+        is_new = False
+        try:
+            descriptor = os.open(part, flags)
+        except FileNotFoundError:
+            raise InputError(AT_THIS_MOMENT, path=part) from None
     with os.fdopen(descriptor, "r+b") as file:
         if "fcntl" in globals():
             try:
                 _lock(descriptor, part)
-            except OSError:  # a share that knows no locks: nobody else's backup is in it either
+            except OSError:  # a network share without locks: then no other backup is being written to it either
                 if is_new:
                     part.unlink(missing_ok=True)
                 raise
-            if not is_new:
-                _take_over(descriptor, part)
+            if not is_new:  # left by an earlier backup: it may be another account's, or readable by others
+                if os.fstat(descriptor).st_uid != os.geteuid():
+                    raise InputError("This is another account's, left by its backup. Remove it.", path=part)
+                os.fchmod(descriptor, PRIVATE)
         file.truncate()
         yield file
 
 
-def _opened(part: Path) -> tuple[int, bool]:
-    """The file, and whether it was made just now: then it is ours, whomever a share says that it belongs to."""
-    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
-    with suppress(FileExistsError):
-        return os.open(part, flags | os.O_CREAT | os.O_EXCL, PRIVATE), True
-    try:
-        return os.open(part, flags), False
-    except FileNotFoundError:
-        raise InputError(AT_THIS_MOMENT, path=part) from None
-
-
 def _lock(descriptor: int, part: Path) -> None:
-    """Refused where another backup has it: the file is that one's, whoever made it."""
+    """Lock the file, or raise if another backup is being written to it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -120,15 +119,8 @@ def _lock(descriptor: int, part: Path) -> None:
         raise InputError(AT_THIS_MOMENT, path=part)
 
 
-def _take_over(descriptor: int, part: Path) -> None:
-    """What was left there: it may be another's, or open to others."""
-    if os.fstat(descriptor).st_uid != os.geteuid():
-        raise InputError("This is another account's, left by its backup. Remove it.", path=part)
-    os.fchmod(descriptor, PRIVATE)
-
-
-class Writer:
-    """Members into a tar, in the order in which they are handed over."""
+class ArchiveWriter:
+    """Writes members into a tar in the order of the calls, with the manifest first and the list of contents last."""
 
     def __init__(self, file: BinaryIO, manifest: Manifest) -> None:
         self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115 - see `close`
@@ -137,7 +129,7 @@ class Writer:
         self._list(MANIFEST, manifest)
 
     def add(self, name: str, content: bytes, unpacked: Member | None = None) -> None:
-        """A member; `unpacked` says what it unpacks to, where it is packed."""
+        """Add a member; `unpacked` describes the content of a packed one."""
         if unpacked is None:
             unpacked = Member(name=name, size=len(content), sha256=hashlib.sha256(content).hexdigest())
         info = tarfile.TarInfo(name)
@@ -146,30 +138,26 @@ class Writer:
         self.members.append(unpacked)
 
     def close(self) -> None:
-        """The list of all that came before, and the end."""
+        """Write the list of contents, and end the file."""
         self._list(CONTENTS, Contents(members=tuple(self.members)))
         self._tar.close()
 
     def _list(self, name: str, content: BaseModel) -> None:
         self.add(name, content.model_dump_json(indent=1).encode())
 
-    def rows(self, folder: str, table: str) -> int:
-        """How many rows of a table were written."""
-        return sum(each.rows for each in self.members if each.name.startswith(f"{folder}/{table}."))
-
 
 class ArchivePieces:
-    """A table's rows on their way into members of a bounded size, each with the table's heading."""
+    """Cuts a table's rows into members of a bounded size, each with the table's header."""
 
-    def __init__(self, writer: Writer, folder: str, table: str) -> None:
+    def __init__(self, writer: ArchiveWriter, folder: str, table: str) -> None:
         self.writer, self.folder, self.table = writer, folder, table
-        self.heading: bytes | None = None
+        self.header: bytes | None = None
         self.number = 0
 
     def add(self, lines: bytes) -> None:
-        """Whole lines, the heading first of all."""
-        if self.heading is None:
-            self.heading, _, lines = lines.partition(b"\n")
+        """Add whole lines; the first of all is the header."""
+        if self.header is None:
+            self.header, _, lines = lines.partition(b"\n")
             self._begin()
         self._feed(lines)
         if self.size >= PIECE:
@@ -177,8 +165,8 @@ class ArchivePieces:
             self._begin()
 
     def close(self) -> None:
-        """The last piece; the only one stands there without rows, too."""
-        if self.heading is not None and (self.lines > 1 or self.number == 1):
+        """Write the last piece, which has no rows only if it is the only one."""
+        if self.header is not None and (self.lines > 1 or self.number == 1):
             self._end()
 
     def _begin(self) -> None:
@@ -187,7 +175,7 @@ class ArchivePieces:
         self.digest = hashlib.sha256()
         self.packer = zlib.compressobj(LEVEL, wbits=GZIP)
         self.packed = io.BytesIO()
-        self._feed((self.heading or b"") + b"\n")
+        self._feed((self.header or b"") + b"\n")
 
     def _feed(self, lines: bytes) -> None:
         self.size += len(lines)
@@ -198,5 +186,5 @@ class ArchivePieces:
     def _end(self) -> None:
         self.packed.write(self.packer.flush())
         name = piece(self.folder, self.table, self.number)
-        made = Member(name=name, size=self.size, rows=self.lines - 1, sha256=self.digest.hexdigest())
-        self.writer.add(name, self.packed.getvalue(), made)
+        member = Member(name=name, size=self.size, rows=self.lines - 1, sha256=self.digest.hexdigest())
+        self.writer.add(name, self.packed.getvalue(), member)

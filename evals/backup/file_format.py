@@ -1,10 +1,11 @@
-"""What a backup's file holds: its lists, the parts of each table, and the files of the home."""
+"""The format of a backup's file: its lists, its tables and their pieces, and the files of the home folder."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -53,12 +54,12 @@ class _FrozenRecord(BaseModel):
 
 
 class BackedUpCollection(_FrozenRecord):
-    """A collection in a backup. One that is gone has labels, judgements or runs still, and no documents."""
+    """A collection in a backup. One of kind "gone" was dropped, and only has labels, judgements or runs."""
 
-    number: int = Field(ge=1, le=999_999, description="Which folder of the backup is its.")
+    number: int = Field(ge=1, le=999_999, description="The number of its folder in the backup.")
     name: str
     kind: Kind
-    created_at: datetime | None = Field(None, description="Tells it from another of its name.")
+    created_at: datetime | None = Field(None, description="Distinguishes it from another collection of its name.")
 
     @property
     def folder(self) -> str:
@@ -67,7 +68,7 @@ class BackedUpCollection(_FrozenRecord):
 
 @dataclass(frozen=True, slots=True)
 class RestoreTarget:
-    """A collection of the backup, the name that it gets here, and the table that it is to be attached to, if any."""
+    """A collection of the backup, the name to restore it under, and the table to attach it to, if any."""
 
     kept: BackedUpCollection
     name: str
@@ -80,7 +81,7 @@ class RestoreTarget:
 
 FORMAT: Final = 1
 MANIFEST, CONTENTS = "manifest.json", "contents.json"  # the first member and the last
-STORE: Final = "store"  # the folder of what belongs to no collection
+STORE: Final = "store"  # the folder of tables that belong to no collection
 LARGEST_LIST: Final = 256 * 2**20  # bytes of either list
 LARGEST_PIECE: Final = 2**31  # bytes of a piece unpacked: PostgreSQL's longest row and room
 LARGEST_FILE: Final = 64 * 2**20  # bytes of a notebook or a variant
@@ -105,15 +106,15 @@ class HomeFile(_FrozenRecord):
 
 
 class Manifest(_FrozenRecord):
-    """What a backup begins with."""
+    """The first member of a backup."""
 
     format: Literal[1] = FORMAT
-    rankbook: str = Field(description="Which Rankbook wrote it.")
+    rankbook: str = Field(description="The version of Rankbook that wrote it.")
     postgres: int = Field(description="The server's version number.")
     pgvector: str | None = None
     made_at: datetime
-    whole: bool = Field(description="Whether all of the store was asked for.")
-    revisions: dict[str, str] = Field(description="How far each chain of migrations had come.")
+    whole: bool = Field(description="Whether it is of the whole store.")
+    revisions: dict[str, str] = Field(description="The revision of each chain of migrations.")
     collections: tuple[BackedUpCollection, ...] = Field(max_length=MOST_MEMBERS)
     files: tuple[HomeFile, ...] = Field((), max_length=MOST_MEMBERS)
 
@@ -122,7 +123,7 @@ class Manifest(_FrozenRecord):
 
 
 class Member(_FrozenRecord):
-    """A member as it was written: its size unpacked, its rows without the heading, and what it unpacks to."""
+    """A member as it was written: unpacked size and digest, and the number of rows without the header."""
 
     name: str
     size: int = Field(ge=0, le=LARGEST_PIECE)
@@ -131,7 +132,7 @@ class Member(_FrozenRecord):
 
 
 class Contents(_FrozenRecord):
-    """What a backup ends with, so that one that lacks it was cut off."""
+    """The last member of a backup. A file without it was cut off."""
 
     members: tuple[Member, ...] = Field(max_length=MOST_MEMBERS)
 
@@ -141,7 +142,7 @@ def piece(folder: str, table: str, number: int) -> str:
 
 
 def table_of(member: str) -> tuple[str, str] | None:
-    """The folder and the table of which a member is a piece; None where it is something else."""
+    """The folder and the table of a member that is a piece of a table; else None."""
     folder, _, name = member.rpartition("/")
     return (folder, name.split(".")[0]) if name.endswith(".tsv.gz") else None
 
@@ -152,13 +153,13 @@ def mapped_table(mapped: Any) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class BackupPart:
-    """A table of the catalogue, and by which column its rows belong to a collection, itself or through another's."""
+    """A table of the catalogue, and the column that relates its rows to a collection, directly or by another table."""
 
     table: Table
     column: str
     through: BackupPart | None = None
-    key: str = ""  # what `column` holds, as the other table calls it
-    since: str = ""  # the revision that made the table, where backups of before lack it
+    key: str = ""  # the column of the other table that `column` refers to
+    since: str = ""  # the revision that created the table, if older backups lack it
 
     @property
     def name(self) -> str:
@@ -171,12 +172,12 @@ class BackupPart:
         return sql.SQL("{} IN (SELECT {} FROM {} WHERE {})").format(
             sql.Identifier(self.column),
             sql.Identifier(self.key),
-            identified(self.through.table),
+            identifier(self.through.table),
             self.through.rows_of(collection),
         )
 
 
-def identified(of: Table, namespace: str | None = None) -> sql.Identifier:
+def identifier(of: Table, namespace: str | None = None) -> sql.Identifier:
     """The table's full name. `namespace` stands for the schema of a collection's own tables."""
     return sql.Identifier(namespace or str(of.schema), of.name)
 
@@ -206,14 +207,14 @@ RESULTS: Final = (
 OF_COLLECTIONS: Final = (*LABELS, *RESULTS)
 REGISTER: Final = BackupPart(mapped_table(Collection), "name")
 OUTPUTS: Final = mapped_table(OutputRow)  # belongs to notebooks, not to collections; only where it is asked for
-# None belongs into another store: what was deleted, rights on this very server, earlier labels.
-LEFT_OUT: Final = tuple(mapped_table(row) for row in (TrashRow, WithdrawnJudgement, TableGrant, LabelRevision))
-# Filled again by what needs them, at some cost in time.
+# Not for another store: the trash, rights on this server, and earlier labels.
+NOT_SAVED: Final = tuple(mapped_table(row) for row in (TrashRow, WithdrawnJudgement, TableGrant, LabelRevision))
+# Caches, which are filled again when they are needed.
 DERIVED: Final = (mapped_table(CachedEmbedding), mapped_table(RankingBatch), mapped_table(CachedChunks))
 
 
 def own_tables(view: CollectionView) -> Iterator[Table]:
-    """What stands in a collection's own schema and cannot be made again without its source and its models."""
+    """The tables of a collection's schema that cannot be rebuilt without its source and its models."""
     yield from (mapped_table(ItemRow), mapped_table(ChunkSet), mapped_table(EmbeddingSet))
     yield from (chunk_table(each.key) for each in view.chunk_sets if each.key)
     yield from (vector_table(each.key, each.dimension) for each in view.embedding_sets)
@@ -226,34 +227,34 @@ def table_of_sets() -> Table:
 Folder = Literal["notebooks", "variants"]
 Folders = Mapping[Folder, Path]
 ENDINGS: Final[dict[Folder, str]] = {"notebooks": ".md", "variants": ".toml"}
-LONGEST_NAME: Final = 200  # bytes; file systems allow 255, and another may be put beside
+LONGEST_NAME: Final = 200  # bytes; file systems allow 255, and a mark may be appended
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f/\\:*?\"<>|.\s][^\x00-\x1f\x7f/\\:*?\"<>|]*")
 
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
-    """A file as it is saved."""
+    """A file of the home folder with its content."""
 
     folder: Folder
     name: str
     content: bytes
 
 
-def found_in(folders: Folders) -> list[SavedFile]:
-    """What lies in the folders themselves. Links are not followed: what they lead to is not the home's."""
-    found = []
+def home_files(folders: Folders) -> list[SavedFile]:
+    """The files directly in the folders, links excluded."""
+    files = []
     for folder, path in folders.items():
         for each in sorted(path.glob(f"*{ENDINGS[folder]}")) if path.is_dir() else ():
-            if each.is_symlink() or not each.is_file() or not fits(folder, each.name):
+            if each.is_symlink() or not each.is_file() or not is_file_name(folder, each.name):
                 continue
             if each.stat().st_size > LARGEST_FILE:
                 raise InputError(f"It is larger than the {LARGEST_FILE:,} bytes that a backup takes.", path=each)
-            found.append(SavedFile(folder, each.name, each.read_bytes()))
-    return found
+            files.append(SavedFile(folder, each.name, each.read_bytes()))
+    return files
 
 
-def fits(folder: Folder, name: str) -> bool:
-    """Whether it is a plain file's name, with the folder's ending."""
+def is_file_name(folder: Folder, name: str) -> bool:
+    """Whether a text is the name of a plain file with the folder's ending."""
     try:
         short = len(name.encode()) <= LONGEST_NAME
     except UnicodeEncodeError:
@@ -261,33 +262,26 @@ def fits(folder: Folder, name: str) -> bool:
     return short and name.endswith(ENDINGS[folder]) and _NAME.fullmatch(name) is not None
 
 
-def check(files: Sequence[HomeFile], path: Path) -> None:
-    """Refuse names that lead anywhere, before anything is written."""
+def check_files(files: Sequence[HomeFile], path: Path) -> None:
+    """Refuse names that lead out of their folder. Called before anything is written."""
     for each in files:
-        if not fits(each.folder, each.name):
+        if not is_file_name(each.folder, each.name):
             raise InputError(
                 f"{each.name!r:.80} is no name for a file in {each.folder}; it was not touched.", path=path
             )
 
 
-def put(folder: Path, name: str, content: bytes) -> Path | None:
-    """The file in its folder; beside one of that name that says something else; nowhere where it is there already."""
+def place_file(folder: Path, name: str, content: bytes) -> Path | None:
+    """Write a file under its name, or under another if that is taken; None if the same file is there already."""
     folder.mkdir(parents=True, exist_ok=True)
     path, number = folder / name, 1
     stem, ending = path.stem, path.suffix
     while True:
         if path.is_file() and not path.is_symlink() and path.read_bytes() == content:
             return None
-        if not os.path.lexists(path) and _created(path, content):
-            return path
+        if not os.path.lexists(path):
+            with suppress(FileExistsError):  # another process was first
+                atomic_files.create_whole(path, content)
+                return path
         mark = "-restored" if number == 1 else f"-restored-{number}"
         path, number = folder / f"{stem}{mark}{ending}", number + 1
-
-
-def _created(path: Path, content: bytes) -> bool:
-    """Whole or not at all. False where another came first."""
-    try:
-        atomic_files.create_whole(path, content)
-    except FileExistsError:
-        return False
-    return True

@@ -1,12 +1,11 @@
-"""A collection's documents, chunks and vectors from a backup into a schema of its own, with all that is made of them.
+"""Restoring a collection's documents, chunks and vectors into its schema, and building what is derived from them.
 
-Everything in the caller's transaction, indexes included: a collection is there as a whole or not at all.
+Everything, indexes included, is in the caller's transaction, so that a collection is complete or not there.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,56 +44,57 @@ REGISTERED = ("card", "origin", "fields", "version", "created_at", "changed_at",
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
-    """The collection as it is registered here; `note` says what could not be."""
+class Registration:
+    """The registered collection; without one, `note` says why."""
 
     row: Collection | None
     note: str = ""
 
 
-async def register(store: Store, taking: RowReader, target: RestoreTarget) -> Registered:
-    """Enter the collection under its name. A table is attached where it was named, and looked at anew."""
-    incoming, attachment = await registered_row(taking, target.kept), None
+async def register(store: Store, reader: RowReader, target: RestoreTarget) -> Registration:
+    """Register the collection, and attach it if it is an attached one whose table is named."""
+    incoming, attachment = await registered_row(reader, target.kept), None
     if target.kept.kind == "attached":
-        attachment, note = await _attachment(store, taking.archive, incoming, target)
+        attachment, note = await _attachment(store, reader.archive, incoming, target)
         if attachment is None:
-            return Registered(None, note)
-    await collections.check_language(taking.connection, incoming.language)
-    given = {column: getattr(incoming, column) for column in REGISTERED}
-    given["fields"] = names.checked_fields(given["fields"])
+            return Registration(None, note)
+    await collections.check_language(reader.connection, incoming.language)
+    values = {column: getattr(incoming, column) for column in REGISTERED}
+    values["fields"] = names.checked_fields(values["fields"])
     row = Collection(
         name=target.name,
         namespace=names.schema_of(target.name),
         language=incoming.language,
         attached=attachment and attachment.model_dump(mode="json"),
-        **given,
+        **values,
     )
-    await _refuse_schema(taking.connection, row)
-    await collections.register(AsyncSession(taking.connection, expire_on_commit=False), row)
+    if row.namespace in await reader.connection.run_sync(lambda sync: inspect(sync).get_schema_names()):
+        raise StoreError(f"There is a schema {row.namespace!r} already, which {row.name!r} would need. Give --as NAME.")
+    await collections.register(AsyncSession(reader.connection, expire_on_commit=False), row)
     if attachment is not None:
-        await let_read_within(store, taking.connection, target.name, attachment.table)
-    return Registered(row)
+        await let_read_within(store, reader.connection, target.name, attachment.table)
+    return Registration(row)
 
 
-async def registered_row(taking: RowReader, kept: BackedUpCollection) -> Any:
-    """What the file says of a collection, refused where its list of collections says something else."""
-    incoming = await taking.aside(REGISTER)
-    found = (await taking.connection.execute(select(incoming))).all()
-    if len(found) != 1:
-        raise taking.archive.wrong(f"It does not say what the collection {kept.name!r:.80} is.")
-    (row,) = found
+async def registered_row(reader: RowReader, kept: BackedUpCollection) -> Any:
+    """The file's row of a collection, which must agree with the file's manifest."""
+    incoming = await reader.read_temporary(REGISTER)
+    rows = (await reader.connection.execute(select(incoming))).all()
+    if len(rows) != 1:
+        raise reader.archive.wrong(f"It does not say what the collection {kept.name!r:.80} is.")
+    (row,) = rows
     kind = "own" if row.attached is None else "attached"
     if (row.name, kind, row.created_at) != (kept.name, kept.kind, kept.created_at):
-        raise taking.archive.wrong(
+        raise reader.archive.wrong(
             f"Its list and its tables differ in what the collection {kept.name!r:.80} is. Nothing was restored."
         )
     if not (isinstance(row.fields, list) and all(isinstance(each, str) for each in row.fields)):
-        raise taking.archive.wrong(f"The fields of {kept.name!r:.80} are no list of names. Nothing was restored.")
+        raise reader.archive.wrong(f"The fields of {kept.name!r:.80} are no list of names. Nothing was restored.")
     return row
 
 
 async def _attachment(store: Store, archive: Archive, row: Any, target: RestoreTarget) -> tuple[Attachment | None, str]:
-    """To the table that was named, by the file's mapping of columns; what the server says of them is asked here."""
+    """The attachment to the named table by the file's mapping of columns, which is inspected on this server."""
     try:
         mapping = AttachedTable.model_validate((row.attached or {}).get("table"))
     except ValueError as error:
@@ -116,51 +116,50 @@ async def _attachment(store: Store, archive: Archive, row: Any, target: RestoreT
     return Attachment(table=mapping, facts=facts), ""
 
 
-async def _refuse_schema(connection: AsyncConnection, row: Collection) -> None:
-    if row.namespace in await connection.run_sync(lambda sync: inspect(sync).get_schema_names()):
-        raise StoreError(f"There is a schema {row.namespace!r} already, which {row.name!r} would need. Give --as NAME.")
-
-
 @dataclass(slots=True)
-class Content:
-    """What fills one registered collection."""
+class ContentRestore:
+    """Fills one registered collection."""
 
     store: Store
-    taking: RowReader
+    reader: RowReader
     row: Collection
 
     @property
     def connection(self) -> AsyncConnection:
-        return self.taking.connection
+        return self.reader.connection
 
     async def fill(self) -> dict[str, int]:
-        """Rows by table."""
+        """Restore and build everything; the rows by table."""
         namespace = self.row.namespace
         await self.connection.run_sync(collection_chain.upgrade, namespace)
         await citus.distribute(self.connection, namespace, self.store.where)
         await self.connection.execution_options(schema_translate_map={HERE: namespace})
         counts = {
-            mapped.__tablename__: await self.taking.into(file_format.mapped_table(mapped), namespace)
+            mapped.__tablename__: await self.reader.read_into(file_format.mapped_table(mapped), namespace)
             for mapped in (ItemRow, ChunkSet, EmbeddingSet)
         }
         view = await self._view()
         await self._make_tables(view)
-        made = [table for table in file_format.own_tables(view) if table.name not in counts]
-        self._refuse_strange([*counts, *(table.name for table in made)])
-        for table in made:
-            counts[table.name] = await self.taking.into(table, namespace)
+        tables = [table for table in file_format.own_tables(view) if table.name not in counts]
+        catalog = [part.name for part in (REGISTER, *file_format.OF_COLLECTIONS)]
+        known = {*counts, *catalog, *(table.name for table in tables)}
+        for name in self.reader.archive.tables(self.reader.folder):
+            if name not in known:
+                raise self.reader.archive.wrong(f"It holds a table {name!r} that {self.row.name!r} does not have.")
+        for table in tables:
+            counts[table.name] = await self.reader.read_into(table, namespace)
         await self._texts(await self._view())
-        await self._indexes(view)
+        trigrams = "pg_trgm" not in self.store.capabilities.missing
+        wanted = list(indexes.wanted(view, trigrams=trigrams))
+        for done, index in enumerate(wanted, start=1):  # one by one, each with all the memory and cores for one
+            await indexes.create(self.connection, self.store, view, index, self.reader.listener)
+            self.reader.listener(Step(f"Index {index.name}", done, len(wanted), "indexes"))
         return counts
 
     async def _view(self) -> CollectionView:
         session = AsyncSession(self.connection, expire_on_commit=False)
         chunk_sets = tuple(await session.scalars(select(ChunkSet).order_by(ChunkSet.key)))
         embedding_sets = tuple(await session.scalars(select(EmbeddingSet).order_by(EmbeddingSet.key)))
-        self._check_sets(chunk_sets, embedding_sets)
-        return CollectionView(self.row, chunk_sets, embedding_sets)
-
-    def _check_sets(self, chunk_sets: Sequence[ChunkSet], embedding_sets: Sequence[EmbeddingSet]) -> None:
         keys = {each.key: each.name for each in chunk_sets}
         sound = keys.get(0) == ITEMS and min(keys) >= 0
         sound &= all(
@@ -171,15 +170,10 @@ class Content:
             for each in embedding_sets
         )
         if not sound:
-            raise self.taking.archive.wrong(f"The sets that it lists of {self.row.name!r} do not fit together.")
+            raise self.reader.archive.wrong(f"The sets that it lists of {self.row.name!r} do not fit together.")
         if embedding_sets:
             self.store.capabilities.need("vector")
-
-    def _refuse_strange(self, known: Sequence[str]) -> None:
-        catalog = [part.name for part in (REGISTER, *file_format.OF_COLLECTIONS)]
-        for name in self.taking.archive.tables(self.taking.folder):
-            if name not in known and name not in catalog:
-                raise self.taking.archive.wrong(f"It holds a table {name!r} that {self.row.name!r} does not have.")
+        return CollectionView(self.row, chunk_sets, embedding_sets)
 
     async def _make_tables(self, view: CollectionView) -> None:
         for each in view.chunk_sets:
@@ -192,7 +186,7 @@ class Content:
         await self.connection.execute(update(ChunkSet).values(anew))
 
     async def _texts(self, view: CollectionView) -> None:
-        """Lexemes, vocabulary and postings, as this server makes them."""
+        """Build lexemes, vocabulary and postings."""
         await self.connection.execute(text(f"SET LOCAL work_mem = '{WORK_MEMORY}'"))
         for chunk_set in view.chunk_sets:
             for each in PASSES:
@@ -201,15 +195,7 @@ class Content:
                     upto = min(done + each.units_a_range, chunk_set.last_key)
                     await each.work(self.connection, KeyRange(view, chunk_set.key, done, upto))
                     done = upto
-                    self.taking.listener(Step(f"{each.name} of {chunk_set.name}", done, chunk_set.last_key))
+                    self.reader.listener(Step(f"{each.name} of {chunk_set.name}", done, chunk_set.last_key))
                 mark = update(ChunkSet).where(ChunkSet.key == chunk_set.key).values({each.watermark: done})
                 await self.connection.execute(mark)
             await KeyRange(view, chunk_set.key, 0, 0).execute(self.connection, FORGET_TERMS)
-
-    async def _indexes(self, view: CollectionView) -> None:
-        """One after the other, each with all of the memory and the cores that the server allows one."""
-        trigrams = "pg_trgm" not in self.store.capabilities.missing
-        wanted = list(indexes.wanted(view, trigrams=trigrams))
-        for done, index in enumerate(wanted, start=1):
-            await indexes.create(self.connection, self.store, view, index, self.taking.listener)
-            self.taking.listener(Step(f"Index {index.name}", done, len(wanted), "indexes"))

@@ -1,7 +1,7 @@
-"""Queries, labels and judgements from a backup, merged into what a collection has. What is there stays.
+"""Merging queries, labels and judgements of a backup into those of a collection, which all stay.
 
-Of a query that reads otherwise here, nothing comes in: its labels are about another question. A judge's newer grade of
-a pair takes the place of the older. All of it in the caller's transaction.
+A query that has another text here is another question, so nothing about it is restored. Of two grades by the same judge
+the newer is kept. Everything is in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sqlalchemy.types import Text
 
 from core.types import Query
 from evals.backup import file_format
-from evals.backup.archive_reader import RowReader, counted
+from evals.backup.archive_reader import RowReader, count_written
 from evals.backup.file_format import LABELS
 from evals.judging.judgements import MODEL_PREFIX
 from evals.labels import query_sets, revisions
@@ -27,19 +27,19 @@ from evals.labels.label_checks import DEFAULT_MAX_GRADE
 from evals.labels.revisions import Cause, LabelChange, LabelDifference, LabelState
 from evals.types import Exclusion, Label, LabelledQueries, MergedFrom, Span
 
-Absent = Callable[[Collection[str]], Awaitable[list[str]]]  # those of the ids that the collection does not hold
+FindMissing = Callable[[Collection[str]], Awaitable[list[str]]]  # those of the ids that the collection lacks
 OTHER_QUESTION = "of queries that read otherwise here"
 NO_QUESTION = "of queries that are not here"
 OTHER_GRADE = "labels graded otherwise here"
 NO_DOCUMENT = "for documents that are not here"
 OLDER = "judgements that are here already, or newer"
 RESTORED: Final = "merged from a backup"
-OF_A_SET = ("digest", "checked_version", "merged_digest", "merged_from", "changed_at")
+SET_COLUMNS = ("digest", "checked_version", "merged_digest", "merged_from", "changed_at")
 
 
 @dataclass(slots=True)
 class RestoredLabels:
-    """What came in, and what was left out, each counted."""
+    """How many rows were added by table, and left out by reason."""
 
     name: str
     added: dict[str, int] = field(default_factory=dict)
@@ -54,23 +54,23 @@ class RestoredLabels:
 
 
 @dataclass(slots=True)
-class Merging:
-    """The incoming tables beside those of the store."""
+class LabelMerge:
+    """One merge, between temporary tables of the backup and the tables of the store."""
 
-    taking: RowReader
+    reader: RowReader
     name: str
     incoming: dict[str, Table]
     merged: RestoredLabels
-    absent: Absent | None = None
+    find_missing: FindMissing | None = None
 
     @property
     def connection(self) -> AsyncConnection:
-        return self.taking.connection
+        return self.reader.connection
 
     @classmethod
-    async def begun(cls, taking: RowReader, name: str, absent: Absent | None = None) -> Merging:
-        incoming = {part.name: await taking.aside(part) for part in LABELS}
-        return cls(taking, name, incoming, RestoredLabels(name), absent)
+    async def begin(cls, reader: RowReader, name: str, find_missing: FindMissing | None = None) -> LabelMerge:
+        incoming = {part.name: await reader.read_temporary(part) for part in LABELS}
+        return cls(reader, name, incoming, RestoredLabels(name), find_missing)
 
     async def run(self) -> RestoredLabels:
         sets = self.incoming["query_sets"]
@@ -78,142 +78,119 @@ class Merging:
         others: set[str] = set()
         for row in (await self.connection.execute(select(sets).order_by(sets.c.key))).all():
             others |= await self._merge_set(row)
-        await self._judgements(sorted(others))
+        await self._merge_judgements(sorted(others))
         return self.merged
 
     # -- query sets ------------------------------------------------------------------------------------------------
 
     async def _merge_set(self, row: Any) -> set[str]:
-        """The ids of queries that are other questions here."""
-        self._refuse_made_up(row)
-        key, digest = await self._own_set(row)
-        here = None if digest is None else await kept_state(self.connection, key)
-        others = [] if digest is None else await self._other_questions(row.key, key)
-        missing = await self._missing(row.key)
-        before = sum(self.merged.added.values())
+        """Merge a query set; the ids of queries that are other questions here."""
+        wrong = row.merged_from is not None and MergedFrom.read(row.merged_from) is None
+        if wrong or not query_sets.are_flaws(row.flaws):  # JSON must have the form that is read later
+            what = "what no merge of judgements leaves" if wrong else "flaws that no check finds"
+            raise self.reader.archive.wrong(f"It says of the query set {row.name!r:.80} {what}. Nothing was restored.")
+        table = file_format.table_of_sets()
+        stored = select(table.c.key).where(table.c.collection == self.name, table.c.name == row.name)
+        key = await self.connection.scalar(stored.with_for_update())
+        before, others = None, list[str]()
+        if key is not None:
+            before = await read_state(self.connection, key)
+            incoming, queries = self.incoming["queries"], _stored("queries")
+            same = and_(incoming.c.set_key == row.key, queries.c.set_key == key, queries.c.id == incoming.c.id)
+            texts = select(queries.c.id).join(incoming, same).where(queries.c.text != incoming.c.text)
+            others = list(await self.connection.scalars(texts.order_by(queries.c.id)))
+        else:
+            new = insert(table).values(collection=self.name, name=row.name, digest=row.digest, flaws=row.flaws)
+            key = (await self.connection.execute(new.returning(table.c.key))).scalar_one()
+        missing: list[str] = []
+        if self.find_missing is not None:
+            tables = [self.incoming[name] for name in ("labels", "spans", "exclusions")]
+            items = union(*(select(each.c.item_id).where(each.c.set_key == row.key) for each in tables))
+            missing = await self.find_missing(list(await self.connection.scalars(items)))
+        count = sum(self.merged.added.values())
         for part in LABELS[1:-1]:
             await self._add(part.table, row.key, key, others, missing)
-        whole = digest is None and self.absent is None  # all of it has been checked
-        if sum(self.merged.added.values()) > before or digest is None:
-            await self._mark(row, key, whole=whole)
-        if here is not None:
-            await self._keep_revision(key, *here)
+        if before is None and self.find_missing is None:  # the whole set, whose checks hold here too
+            values = {name: getattr(row, name) for name in SET_COLUMNS}
+            await self.connection.execute(table.update().where(table.c.key == key).values(values))
+        elif sum(self.merged.added.values()) > count or before is None:
+            labelled = await read_labelled(self.connection, key)
+            values = {"digest": labelled.digest(), "checked_version": None, "changed_at": func.now()}
+            await self.connection.execute(table.update().where(table.c.key == key).values(values))
+        if before is not None:
+            labelled, state = before
+            now, then = await read_state(self.connection, key)
+            if then.digest != state.digest:  # recorded, so that it can be undone
+                change = LabelChange.between(labelled, now)
+                difference = LabelDifference.between(labelled, state, now, then)
+                await revisions.record(self.connection, key, change, difference, Cause(reason=RESTORED))
         return set(others)
 
-    async def _keep_revision(self, key: int, labelled: LabelledQueries, state: LabelState) -> None:
-        """What the backup changed of a set that was here, so that it can be undone."""
-        now, then = await kept_state(self.connection, key)
-        if then.digest != state.digest:
-            change, difference = LabelChange.between(labelled, now), LabelDifference.between(labelled, state, now, then)
-            await revisions.record(self.connection, key, change, difference, Cause(reason=RESTORED))
-
-    def _refuse_made_up(self, row: Any) -> None:
-        """What is kept as JSON has the form that later work takes it to have."""
-        wrong = row.merged_from is not None and MergedFrom.read(row.merged_from) is None
-        what = "what no merge of judgements leaves" if wrong else "flaws that no check finds"
-        if wrong or not query_sets.are_flaws(row.flaws):
-            raise self.taking.archive.wrong(f"It says of the query set {row.name!r:.80} {what}. Nothing was restored.")
-
-    async def _own_set(self, row: Any) -> tuple[int, bytes | None]:
-        """The key of the set of that name, held until the end, and its digest; None where it is new."""
-        table = file_format.table_of_sets()
-        here = select(table.c.key, table.c.digest).where(table.c.collection == self.name, table.c.name == row.name)
-        found = (await self.connection.execute(here.with_for_update())).first()
-        if found is not None:
-            return found.key, bytes(found.digest)
-        made = insert(table).values(collection=self.name, name=row.name, digest=row.digest, flaws=row.flaws)
-        return int((await self.connection.execute(made.returning(table.c.key))).scalar_one()), None
-
-    async def _other_questions(self, old: int, key: int) -> list[str]:
-        theirs, ours = self.incoming["queries"], _stored("queries")
-        same = and_(theirs.c.set_key == old, ours.c.set_key == key, ours.c.id == theirs.c.id)
-        query = select(ours.c.id).join(theirs, same).where(ours.c.text != theirs.c.text).order_by(ours.c.id)
-        return list(await self.connection.scalars(query))
-
-    async def _missing(self, old: int) -> list[str]:
-        if self.absent is None:
-            return []
-        tables = [self.incoming[name] for name in ("labels", "spans", "exclusions")]
-        wanted = union(*(select(each.c.item_id).where(each.c.set_key == old) for each in tables))
-        return await self.absent(list(await self.connection.scalars(wanted)))
-
     async def _add(self, table: Table, old: int, key: int, others: list[str], missing: list[str]) -> None:
-        theirs = self.incoming[table.name]
+        """Add the rows of a table that are not here yet, and count those that are left out."""
+        incoming = self.incoming[table.name]
         names = [name for name in file_format.columns(table) if not (table.name == "spans" and name == "key")]
-        of_set = theirs.c.set_key == old
-        asked = theirs.c.id if table.name == "queries" else theirs.c.query_id
-        is_other = asked == func.any(_array(others))
+        of_set = incoming.c.set_key == old
+        query_id = incoming.c.id if table.name == "queries" else incoming.c.query_id
+        is_other = query_id == func.any(_array(others))
         queries = _stored("queries")
-        stored = exists().where(queries.c.set_key == key, queries.c.id == asked)
+        stored = exists().where(queries.c.set_key == key, queries.c.id == query_id)
         known: ColumnElement[bool] = literal(True) if table.name == "queries" else stored
-        lacks = theirs.c.item_id == func.any(_array(missing)) if "item_id" in names else literal(False)
+        lacks = incoming.c.item_id == func.any(_array(missing)) if "item_id" in names else literal(False)
         if table.name != "queries":
-            await self._leave(OTHER_QUESTION, theirs, and_(of_set, is_other))
-            await self._leave(NO_QUESTION, theirs, and_(of_set, not_(is_other), not_(known)))
-            await self._leave(NO_DOCUMENT, theirs, and_(of_set, not_(is_other), known, lacks))
+            await self._leave(OTHER_QUESTION, incoming, and_(of_set, is_other))
+            await self._leave(NO_QUESTION, incoming, and_(of_set, not_(is_other), not_(known)))
+            await self._leave(NO_DOCUMENT, incoming, and_(of_set, not_(is_other), known, lacks))
         wanted = and_(of_set, not_(is_other), known, not_(lacks))
-        same = _same(table, theirs, key)
+        same = _same(table, incoming, key)
         if table.name == "labels":
-            otherwise = exists().where(same, table.c.grade != theirs.c.grade)
-            await self._leave(OTHER_GRADE, theirs, and_(wanted, otherwise))
-        values = [literal(key) if name == "set_key" else theirs.c[name] for name in names]
+            otherwise = exists().where(same, table.c.grade != incoming.c.grade)
+            await self._leave(OTHER_GRADE, incoming, and_(wanted, otherwise))
+        values = [literal(key) if name == "set_key" else incoming.c[name] for name in names]
         rows = select(*values).where(wanted, not_(exists().where(same)))
         add = insert(table).from_select(names, rows, include_defaults=False)
-        self.merged.add(table.name, await counted(self.connection, add))
+        self.merged.add(table.name, await count_written(self.connection, add))
 
-    async def _leave(self, why: str, theirs: Table, condition: Any) -> None:
-        count = await self.connection.scalar(select(func.count()).select_from(theirs).where(condition))
+    async def _leave(self, why: str, incoming: Table, condition: Any) -> None:
+        count = await self.connection.scalar(select(func.count()).select_from(incoming).where(condition))
         self.merged.leave(why, int(count or 0))
-
-    async def _mark(self, row: Any, key: int, *, whole: bool) -> None:
-        """The set's digest follows what is in it now; one that came in as it was keeps all that was said of it."""
-        table = file_format.table_of_sets()
-        if whole:
-            values = {name: getattr(row, name) for name in OF_A_SET}
-        else:
-            labelled = await labelled_of(self.connection, key)
-            values = {"digest": labelled.digest(), "checked_version": None, "changed_at": func.now()}
-        await self.connection.execute(table.update().where(table.c.key == key).values(values))
 
     # -- judgements ------------------------------------------------------------------------------------------------
 
-    async def _judgements(self, others: list[str]) -> None:
-        theirs, table = self.incoming["judgements"], _stored("judgements")
-        await self._refuse_forged(theirs)
-        is_other = theirs.c.query_id == func.any(_array(others))
-        await self._leave(OTHER_QUESTION, theirs, is_other)
+    async def _merge_judgements(self, others: list[str]) -> None:
+        incoming, table = self.incoming["judgements"], _stored("judgements")
+        # What `save_judgements` would have refused.
+        is_signed = incoming.c.judge.startswith(MODEL_PREFIX, autoescape=True)
+        forged = (is_signed != incoming.c.is_model) | not_(incoming.c.grade.between(0, DEFAULT_MAX_GRADE))
+        await self._refuse_where(incoming, forged)
+        is_other = incoming.c.query_id == func.any(_array(others))
+        await self._leave(OTHER_QUESTION, incoming, is_other)
         names = file_format.columns(table)
-        values = [literal(self.name) if name == "collection" else theirs.c[name] for name in names]
+        values = [literal(self.name) if name == "collection" else incoming.c[name] for name in names]
         add = upsert(table).from_select(names, select(*values).where(not_(is_other)), include_defaults=False)
         keys = [column.name for column in table.primary_key]
         changed = {name: add.excluded[name] for name in names if name not in keys}
         newer = add.on_conflict_do_update(
             index_elements=keys, set_=changed, where=add.excluded.judged_at > table.c.judged_at
         )
-        wanted = await self.connection.scalar(select(func.count()).select_from(theirs).where(not_(is_other)))
-        done = await counted(self.connection, newer)
-        self.merged.add("judgements", done)
-        self.merged.leave(OLDER, int(wanted or 0) - done)
-
-    async def _refuse_forged(self, theirs: Table) -> None:
-        """What `judgements.give` would have refused."""
-        is_signed = theirs.c.judge.startswith(MODEL_PREFIX, autoescape=True)
-        forged = (is_signed != theirs.c.is_model) | not_(theirs.c.grade.between(0, DEFAULT_MAX_GRADE))
-        await self._refuse_where(theirs, forged)
+        wanted = await self.connection.scalar(select(func.count()).select_from(incoming).where(not_(is_other)))
+        added = await count_written(self.connection, newer)
+        self.merged.add("judgements", added)
+        self.merged.leave(OLDER, int(wanted or 0) - added)
 
     async def _refuse_impossible(self) -> None:
-        """What no check of queries and labels lets through."""
+        """Refuse rows that no check of queries and labels would have passed."""
         queries, labels, spans = (self.incoming[name] for name in ("queries", "labels", "spans"))
-        is_weight = queries.c.weight.between(0, sys.float_info.max)  # neither NaN nor infinity is
+        is_weight = queries.c.weight.between(0, sys.float_info.max)  # which NaN and infinity are not
         is_place = and_(spans.c.start_at >= 0, spans.c.end_at >= spans.c.start_at)
         await self._refuse_where(queries, or_(not_(is_weight), func.array_position(queries.c.tags, None).is_not(None)))
         await self._refuse_where(labels, labels.c.grade < 0)
         await self._refuse_where(spans, or_(spans.c.grade < 0, not_(is_place)))
 
-    async def _refuse_where(self, theirs: Table, wrong: ColumnElement[bool]) -> None:
-        if await self.connection.scalar(select(func.count()).select_from(theirs).where(wrong)):
-            what = theirs.name.removeprefix("incoming_")
-            raise self.taking.archive.wrong(f"It holds {what} that nobody can have given. Nothing was restored.")
+    async def _refuse_where(self, incoming: Table, wrong: ColumnElement[bool]) -> None:
+        if await self.connection.scalar(select(func.count()).select_from(incoming).where(wrong)):
+            what = incoming.name.removeprefix("incoming_")
+            raise self.reader.archive.wrong(f"It holds {what} that nobody can have given. Nothing was restored.")
 
 
 def _array(values: Sequence[str]) -> Any:
@@ -224,24 +201,24 @@ def _stored(name: str) -> Table:
     return next(part.table for part in LABELS if part.name == name)
 
 
-def _same(table: Table, theirs: Table, key: int) -> Any:
-    """Whether a row stands here already: by the table's key, and of spans, which have none, by all they say."""
-    given = [column.name for column in table.primary_key if column.name != "set_key"]
+def _same(table: Table, incoming: Table, key: int) -> Any:
+    """Whether a row is stored already: by the table's key, or of spans, which have none, by all columns."""
+    names = [column.name for column in table.primary_key if column.name != "set_key"]
     if table.name == "spans":
-        given = [name for name in file_format.columns(table) if name not in {"key", "set_key"}]
-    return and_(table.c.set_key == key, *(table.c[name] == theirs.c[name] for name in given))
+        names = [name for name in file_format.columns(table) if name not in {"key", "set_key"}]
+    return and_(table.c.set_key == key, *(table.c[name] == incoming.c[name] for name in names))
 
 
-async def kept_state(connection: AsyncConnection, key: int) -> tuple[LabelledQueries, LabelState]:
-    """A set as it stands in this very transaction, with what is kept beside its rows."""
+async def read_state(connection: AsyncConnection, key: int) -> tuple[LabelledQueries, LabelState]:
+    """A set with its columns, as of this transaction."""
     table = file_format.table_of_sets()
     row = (await connection.execute(select(table).where(table.c.key == key))).one()
     merged = None if row.merged_digest is None else bytes(row.merged_digest)
-    return await labelled_of(connection, key), LabelState(bytes(row.digest), row.flaws, merged, row.merged_from)
+    return await read_labelled(connection, key), LabelState(bytes(row.digest), row.flaws, merged, row.merged_from)
 
 
-async def labelled_of(connection: AsyncConnection, key: int) -> LabelledQueries:
-    """A set as it stands in this very transaction, in the order that its digest wants."""
+async def read_labelled(connection: AsyncConnection, key: int) -> LabelledQueries:
+    """A set in the order of its digest, as of this transaction."""
 
     async def of(name: str) -> Sequence[Any]:
         table = _stored(name)

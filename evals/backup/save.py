@@ -1,12 +1,12 @@
-"""A backup written from one snapshot of the store: what was committed when it began, whatever happens meanwhile.
+"""Saving a backup from one snapshot of the store, taken when it begins.
 
-Labels and judgements of every collection come first, results next, files of the home, and the documents last.
+The labels and judgements of all collections come first, then results, files of the home folder, and documents.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ from core.store.names import TRASH_MARK, composed
 from core.store.schema import HERE, ChunkSet, Collection, EmbeddingSet
 from core.tasks import run_cancellable
 from evals.backup import archive_reader, file_format
-from evals.backup.archive_writer import ArchivePieces, Writer, written_beside
+from evals.backup.archive_writer import ArchivePieces, ArchiveWriter, write_beside
 from evals.backup.file_format import (
     LABELS,
     OF_COLLECTIONS,
@@ -39,17 +39,18 @@ from evals.backup.file_format import (
     RESULTS,
     STORE,
     BackedUpCollection,
-    BackupPart,
     Folders,
     HomeFile,
+    Kind,
     Manifest,
-    found_in,
-    identified,
+    home_files,
+    identifier,
+    table_of,
 )
 from evals.schema import schema_chain as evals_chain
 
 BLOCK: Final = 2**20
-# What writes a value so that every server reads the same one back, and lets nothing end a long statement.
+# Settings under which every server reads the same values back, and no timeout ends a long statement.
 SETTINGS: Final = {
     "datestyle": "ISO, YMD",
     "timezone": "UTC",
@@ -61,7 +62,7 @@ SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a backup holds: for each collection the rows of each table, and how many files of the home."""
+    """The content of a written backup: rows by collection and table, and the number of files of the home folder."""
 
     path: Path
     size: int
@@ -97,20 +98,22 @@ async def _save(
 ) -> Saved:
     if collection is not None:
         collection = (await collections.get(store, collection)).name
-    for row in await collections.listed(store):  # those of older revisions are brought up to date
+    for row in await collections.listed(store):  # opening one migrates it to the newest revision
         if collection in (None, row.name):
             await collections.get(store, row.name)
-    with written_beside(path, overwrite=overwrite) as file:
-        async with _undisturbed(store, collection), store.begin(read_only=True, fresh=True) as connection:
-            saving = await _Saving.begun(store, connection, file, collection, folders, listener)
-            await saving.everything(outputs=outputs and collection is None)
-        size = await asyncio.to_thread(_read_back, path.with_name(f"{path.name}.part"), file, listener)
-    return Saved(path, size, saving.rows(), len(saving.manifest.files))
+    with write_beside(path, overwrite=overwrite) as file:
+        async with without_writers(store, collection), store.begin(read_only=True, fresh=True) as connection:
+            backup = await _BackupRun.begin(store, connection, file, collection, folders, listener)
+            await backup.write(outputs=outputs and collection is None)
+        file.flush()
+        archive = await asyncio.to_thread(archive_reader.Archive, file, path.with_name(f"{path.name}.part"))
+        await asyncio.to_thread(archive.check, listener)
+    return Saved(path, archive.size, backup.rows(), len(backup.manifest.files))
 
 
 @asynccontextmanager
-async def _undisturbed(store: Store, collection: str | None) -> AsyncIterator[None]:
-    """One server gives one snapshot of all its tables. A cluster does not: there nobody may load meanwhile."""
+async def without_writers(store: Store, collection: str | None) -> AsyncIterator[None]:
+    """On a cluster, which has no common snapshot of all nodes, keep loads out meanwhile."""
     if not store.capabilities.distributed:
         yield
         return
@@ -119,25 +122,19 @@ async def _undisturbed(store: Store, collection: str | None) -> AsyncIterator[No
         yield
 
 
-def _read_back(path: Path, file: BinaryIO, listener: Listener) -> int:
-    """A backup that cannot be read is none: found out today. Its size."""
-    file.flush()
-    archive = archive_reader.Archive(file, path)
-    archive.check(listener)
-    return archive.size
-
-
 @dataclass(slots=True)
-class _Saving:
+class _BackupRun:
+    """One backup being written."""
+
     connection: AsyncConnection
     views: Mapping[str, CollectionView]
     manifest: Manifest
     contents: list[bytes]
-    writer: Writer
+    writer: ArchiveWriter
     listener: Listener
 
     @classmethod
-    async def begun(
+    async def begin(
         cls,
         store: Store,
         connection: AsyncConnection,
@@ -145,125 +142,111 @@ class _Saving:
         collection: str | None,
         folders: Folders,
         listener: Listener,
-    ) -> _Saving:
+    ) -> _BackupRun:
         await settle(connection, **SETTINGS)
-        found = await _collections(connection, collection)
-        views = {row.name: await _view(connection, row) for row in found if row.attached is None}
-        await _hold(connection, views)
-        kept = [_kept(number, row) for number, row in enumerate(found, start=1)]
-        if collection is None:
-            known = {each.name for each in kept}
-            gone = [name for name in await _names(connection) if name not in known]
-            kept += [
-                BackedUpCollection(number=len(kept) + at, name=name, kind="gone")
-                for at, name in enumerate(gone, start=1)
-            ]
-        files = found_in(folders)
+        query = select(Collection).order_by(Collection.name)
+        if collection is not None:
+            query = query.where(Collection.name == composed(collection))
+        rows = list(await AsyncSession(connection, expire_on_commit=False).scalars(query))
+        if collection is not None and not rows:
+            raise UnknownName("collection", collection, [])
+        views = {row.name: await _view(connection, row) for row in rows if row.attached is None}
+        for view in views.values():  # no table is dropped before it has been read; reading and writing go on
+            tables = [identifier(table, view.namespace) for table in file_format.own_tables(view)]
+            lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.SQL(", ").join(tables))
+            try:
+                await (await bulk_load.driver(connection)).execute(lock)
+            except psycopg.errors.UndefinedTable as error:
+                raise _vanished(view.name) from error
+        saved: list[tuple[str, Kind, datetime | None]] = [
+            (row.name, "attached" if row.attached else "own", row.created_at) for row in rows
+        ]
+        if collection is None:  # with dropped collections of which something is left, but not those in the trash
+            direct = [part.table.c.collection for part in OF_COLLECTIONS if part.through is None]
+            names = {*await connection.scalars(union(*(select(column) for column in direct)))}
+            gone = sorted(names - {row.name for row in rows})
+            saved += [(name, "gone", None) for name in gone if not name.startswith(TRASH_MARK)]
+        files = home_files(folders)
+        try:
+            version = metadata.version("rankbook")
+        except metadata.PackageNotFoundError:
+            version = "a checkout"
         manifest = Manifest(
-            rankbook=_version(),
+            rankbook=version,
             postgres=store.capabilities.version,
             pgvector=store.capabilities.extensions.get("vector"),
             made_at=datetime.now(UTC),
             whole=collection is None,
             revisions={each.name: each.head for each in (catalog, evals_chain, collection_chain)},
-            collections=tuple(kept),
+            collections=tuple(
+                BackedUpCollection(number=number, name=name, kind=kind, created_at=created_at)
+                for number, (name, kind, created_at) in enumerate(saved, start=1)
+            ),
             files=tuple(
                 HomeFile(number=number, folder=each.folder, name=each.name)
                 for number, each in enumerate(files, start=1)
             ),
         )
         contents = [each.content for each in files]
-        return cls(connection, views, manifest, contents, Writer(file, manifest), listener)
+        return cls(connection, views, manifest, contents, ArchiveWriter(file, manifest), listener)
 
-    async def everything(self, *, outputs: bool) -> None:
-        """In the order of what could least be made again."""
-        for each in self.manifest.collections:
-            await self._of_collection(each, LABELS)
-        for each in self.manifest.collections:
-            await self._of_collection(each, (REGISTER, *RESULTS))
+    async def write(self, *, outputs: bool) -> None:
+        """Write everything, the data that is hardest to make again first."""
+        every, everything = self.manifest.collections, sql.SQL("true")
+        for parts in (LABELS, (REGISTER, *RESULTS)):
+            for each in every:
+                for part in parts:
+                    if part is not REGISTER or each.kind != "gone":
+                        title = f"{part.name} of {each.name}"
+                        await self._copy(each.folder, part.table, None, part.rows_of(each.name), title)
         for file, content in zip(self.manifest.files, self.contents, strict=True):
             self.writer.add(file.member, content)
         if outputs:
-            await self._copy(STORE, OUTPUTS, None, sql.SQL("true"), "outputs of notebooks")
-        for each in self.manifest.collections:
+            await self._copy(STORE, OUTPUTS, None, everything, "outputs of notebooks")
+        for each in every:
             if view := self.views.get(each.name):
                 for table in file_format.own_tables(view):
-                    await self._copy(
-                        each.folder, table, view.namespace, sql.SQL("true"), f"{table.name} of {each.name}"
-                    )
+                    await self._copy(each.folder, table, view.namespace, everything, f"{table.name} of {each.name}")
         await asyncio.to_thread(self.writer.close)
 
-    async def _of_collection(self, kept: BackedUpCollection, wanted: tuple[BackupPart, ...]) -> None:
-        for part in wanted:
-            if part is not REGISTER or kept.kind != "gone":
-                told = f"{part.name} of {kept.name}"
-                await self._copy(kept.folder, part.table, None, part.rows_of(kept.name), told)
-
     async def _copy(
-        self, folder: str, table: Table, namespace: str | None, condition: sql.Composable, told: str
+        self, folder: str, table: Table, namespace: str | None, condition: sql.Composable, title: str
     ) -> None:
         statement = sql.SQL("COPY (SELECT {} FROM {} WHERE {}) TO STDOUT (FORMAT TEXT, HEADER)").format(
-            sql.SQL(", ").join(map(sql.Identifier, file_format.columns(table))), identified(table, namespace), condition
+            sql.SQL(", ").join(map(sql.Identifier, file_format.columns(table))), identifier(table, namespace), condition
         )
-        pieces = ArchivePieces(self.writer, folder, table.name)
+        pieces, lines = ArchivePieces(self.writer, folder, table.name), list[bytes]()
+        size, rows = 0, -1  # the first line is the header
         try:
-            async with (await bulk_load.driver(self.connection)).cursor() as cursor, cursor.copy(statement) as rows:
-                await _cut(rows, pieces, lambda done: self.listener(Step(f"Saving {told}", done)))
+            async with (await bulk_load.driver(self.connection)).cursor() as cursor, cursor.copy(statement) as copy:
+                async for line in copy:  # the server sends single lines; many are packed at once, in a thread
+                    lines.append(bytes(line))
+                    size, rows = size + len(line), rows + 1
+                    if size >= BLOCK:
+                        await asyncio.to_thread(pieces.add, b"".join(lines))
+                        self.listener(Step(f"Saving {title}", rows))
+                        lines, size = [], 0
+                if lines:
+                    await asyncio.to_thread(pieces.add, b"".join(lines))
+                await asyncio.to_thread(pieces.close)
+                self.listener(Step(f"Saving {title}", rows))
         except psycopg.errors.UndefinedTable as error:
-            raise _vanished(told) from error
+            raise _vanished(title) from error
 
     def rows(self) -> dict[str, dict[str, int]]:
-        """Of each collection, table by table, those that hold something."""
-        of = {each.name: each.folder for each in self.manifest.collections}
-        return {
-            name: {
-                table: count
-                for table in dict.fromkeys(
-                    each.name.removeprefix(f"{folder}/").split(".")[0]
-                    for each in self.writer.members
-                    if each.name.startswith(f"{folder}/")
-                )
-                if (count := self.writer.rows(folder, table))
-            }
-            for name, folder in of.items()
-        }
-
-
-async def _cut(rows: psycopg.AsyncCopy, pieces: ArchivePieces, tell: Callable[[int], None]) -> None:
-    """The server sends a row at a time, the heading first; they are packed many at once, beside the loop."""
-    held: list[bytes] = []
-    size, done = 0, -1
-    async for row in rows:
-        held.append(bytes(row))
-        size, done = size + len(row), done + 1
-        if size >= BLOCK:
-            await asyncio.to_thread(pieces.add, b"".join(held))
-            tell(done)
-            held, size = [], 0
-    if held:
-        await asyncio.to_thread(pieces.add, b"".join(held))
-    await asyncio.to_thread(pieces.close)
-    tell(done)
-
-
-def _kept(number: int, row: Collection) -> BackedUpCollection:
-    return BackedUpCollection(
-        number=number, name=row.name, kind="attached" if row.attached else "own", created_at=row.created_at
-    )
-
-
-async def _collections(connection: AsyncConnection, name: str | None) -> list[Collection]:
-    query = select(Collection).order_by(Collection.name)
-    if name is not None:
-        query = query.where(Collection.name == composed(name))
-    found = list(await AsyncSession(connection, expire_on_commit=False).scalars(query))
-    if name is not None and not found:
-        raise UnknownName("collection", name, [])
-    return found
+        """The rows written, by collection and table; empty tables are left out."""
+        counts: dict[str, dict[str, int]] = {each.name: {} for each in self.manifest.collections}
+        names = {each.folder: each.name for each in self.manifest.collections}
+        for member in self.writer.members:
+            place = table_of(member.name)
+            if place is not None and place[0] in names and member.rows:
+                of_collection = counts[names[place[0]]]
+                of_collection[place[1]] = of_collection.get(place[1], 0) + member.rows
+        return counts
 
 
 async def _view(connection: AsyncConnection, row: Collection) -> CollectionView:
-    """The sets as this snapshot has them."""
+    """The collection with its sets as of this snapshot."""
     await connection.execution_options(schema_translate_map={HERE: row.namespace})
     session = AsyncSession(connection, expire_on_commit=False)
     chunk_sets = await session.scalars(select(ChunkSet).order_by(ChunkSet.key))
@@ -271,30 +254,5 @@ async def _view(connection: AsyncConnection, row: Collection) -> CollectionView:
     return CollectionView(row, tuple(chunk_sets), tuple(embedding_sets))
 
 
-async def _hold(connection: AsyncConnection, views: Mapping[str, CollectionView]) -> None:
-    """Nobody drops a table before it has been read; reading and writing go on."""
-    for view in views.values():
-        tables = [identified(table, view.namespace) for table in file_format.own_tables(view)]
-        lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.SQL(", ").join(tables))
-        try:
-            await (await bulk_load.driver(connection)).execute(lock)
-        except psycopg.errors.UndefinedTable as error:
-            raise _vanished(view.name) from error
-
-
-async def _names(connection: AsyncConnection) -> list[str]:
-    """Every collection of which something is kept, be it dropped or not. What lies in the trash is not saved."""
-    direct = [part.table.c.collection for part in OF_COLLECTIONS if part.through is None]
-    names = await connection.scalars(union(*(select(column) for column in direct)))
-    return sorted(name for name in names if not name.startswith(TRASH_MARK))
-
-
 def _vanished(what: str) -> StoreError:
     return StoreError(f"Something was dropped while it was being saved ({what}). Make the backup again.")
-
-
-def _version() -> str:
-    try:
-        return metadata.version("rankbook")
-    except metadata.PackageNotFoundError:
-        return "a checkout"

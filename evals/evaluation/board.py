@@ -34,7 +34,7 @@ NAMED = 4  # runs that a note names
 OFTEN = 0.05  # of the queries without a result, where it is a reason for a low score
 LEAST_FLATTERED = 0.001
 DEEPEST_JUDGED = 20  # cut-off to which labels are expected
-EMPTY_SHOWN = 0.01  # of the queries without a result, where it is said beside a score
+EMPTY_SHOWN = 0.01  # of the queries without a result: the least share that a badge shows
 FEWEST_TO_CHOOSE = 3  # runs: with fewer, choosing the best flatters it little
 FOLDS, REPEATS = 5, 10  # of choosing without the queries that are scored
 ALONE = CandidateSet()
@@ -50,29 +50,33 @@ class BoardWarning:
 
 def doubts(board: Board) -> list[BoardWarning]:
     """What is wrong with the runs, their labels, and the choice among them, in this order."""
-    rules = (_failed, _unanswered, _noted, _deep, _beyond, _shallow, _unjudged, _imported, _chosen, _together)
+    rules = (_of_runs, _of_depths, _unjudged, _imported, _chosen, _together)
     return [warned for rule in rules for warned in rule(board)]
 
 
-def _failed(board: Board) -> list[BoardWarning]:
-    return [
-        BoardWarning(
-            f"{run.name}: {len(run.failures)} of {len(board.split.queries)} queries failed and score 0; the first: "
-            f"{next(iter(run.failures.values()))}",
-            tuple(run.failures),
-        )
-        for run in board.runs
-        if run.failures
-    ]
-
-
-def _noted(board: Board) -> list[BoardWarning]:
-    """Notes of the runs, such as a leg that was missing: each once, with the names of its runs."""
+def _of_runs(board: Board) -> Iterator[BoardWarning]:
+    """Queries that failed or found nothing, what runs say of themselves, and deep runs among those that ship."""
+    for run in board.runs:
+        if run.failures:
+            count, first = f"{len(run.failures)} of {len(board.split.queries)}", next(iter(run.failures.values()))
+            message = f"{run.name}: {count} queries failed and score 0; the first: {first}"
+            yield BoardWarning(message, tuple(run.failures))
+    empty = {name: cell.empty for name, cell in board.cells(board.metrics[0]).items() if cell.empty >= OFTEN}
+    if empty:
+        shares = ", ".join(f"{name} for {share:.0%}" for name, share in list(empty.items())[:NAMED])
+        yield BoardWarning(f"Nothing is found by {shares} of the queries, which score 0.")
     names: dict[str, list[str]] = {}
     for run in board.runs:
         for note in run.notes:
             names.setdefault(note, []).append(run.name)
-    return [BoardWarning(f"{_listed(of)}: {note}") for note, of in names.items()]
+    for note, of in names.items():
+        yield BoardWarning(f"{_listed(of)}: {note}")
+    deep = [run.name for run in board.runs if run.depth]
+    if deep and not all(run.depth for run in board.runs if run.variant):
+        yield BoardWarning(
+            f"Deep runs, asked for more than ships: {_listed(deep)}. Their first results may be others than those that "
+            "ship, so they are not compared with the rest. Evaluate them anew."
+        )
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -80,46 +84,26 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _deep(board: Board) -> list[BoardWarning]:
-    """Runs that are not of what ships, in one table with runs that are."""
-    deep = [run for run in board.runs if run.depth]
-    if not deep or all(run.depth for run in board.runs if run.variant):
-        return []
-    message = (
-        f"Deep runs, asked for more than ships: {_listed([run.name for run in deep])}. Their first results may be "
-        "others than those that ship, so they are not compared with the rest. Evaluate them anew."
-    )
-    return [BoardWarning(message)]
-
-
-def _beyond(board: Board) -> list[BoardWarning]:
-    """Metrics that count more than a variant ships."""
-    warned = []
+def _of_depths(board: Board) -> Iterator[BoardWarning]:
+    """Metrics that count more than a variant ships, then those that look deeper than a deep run was asked for."""
     for metric in board.metrics:
         cutoff, beyond = Metric.parse(metric).cutoff, [run for run in board.runs if run.looks_beyond(metric)]
-        deep = all(board.scored_run(run, metric).depth for run in beyond)
         if beyond:
+            deep = all(board.scored_run(run, metric).depth for run in beyond)
             whose = _listed([run.name for run in beyond])
             seen = "a deep run of its own" if deep else "the candidates behind what ships"
-            message = f"{metric} counts {cutoff} hits, more than ship of {whose}: of {seen}, and it decides nothing."
-            warned.append(BoardWarning(message))
-    return warned
-
-
-def _shallow(board: Board) -> list[BoardWarning]:
-    """Metrics that look deeper than a deep run was asked for."""
-    warned = []
+            yield BoardWarning(
+                f"{metric} counts {cutoff} hits, more than ship of {whose}: of {seen}, and it decides nothing."
+            )
     for metric in board.metrics:
         cutoff = Metric.parse(metric).cutoff or 0
         less = [run.name for run in board.runs if 0 < min(board.scored_run(run, metric).depth, DEEPEST) < cutoff]
         if less:
-            message = f"{metric} counts {cutoff} hits, and fewer were asked for of: {', '.join(less)}."
-            warned.append(BoardWarning(message))
-    return warned
+            yield BoardWarning(f"{metric} counts {cutoff} hits, and fewer were asked for of: {', '.join(less)}.")
 
 
 def _unjudged(board: Board) -> list[BoardWarning]:
-    """The metric with the fewest labels where it counts; of the first hundred hits nobody labels all."""
+    """The metric with the fewest labels where it counts; the first hundred hits are never all labelled."""
     grades = [given for given in map(board.split.grades.get, board.split.queries) if given]
     if all(len(given) == 1 for given in grades):  # each query has its one right answer: nothing is left to judge
         return []
@@ -138,13 +122,6 @@ def _unjudged(board: Board) -> list[BoardWarning]:
         "relevant. Judge the pool before small differences are believed."
     )
     return [BoardWarning(message)]
-
-
-def _unanswered(board: Board) -> list[BoardWarning]:
-    """Variants that find nothing for many queries: they score 0 there, whatever the labels."""
-    empty = {name: cell.empty for name, cell in board.cells(board.metrics[0]).items() if cell.empty >= OFTEN}
-    shares = ", ".join(f"{name} for {share:.0%}" for name, share in list(empty.items())[:NAMED])
-    return [BoardWarning(f"Nothing is found by {shares} of the queries, which score 0.")] if empty else []
 
 
 def _chosen(board: Board) -> list[BoardWarning]:
@@ -215,14 +192,14 @@ class ScoreCell:
 
     @property
     def badge(self) -> str:
-        """What is said beside a score that is not one of what ships, or where often nothing was found."""
+        """A mark for a score that is not of what ships, or where often nothing was found."""
         kind = "deep" if self.deep else "beyond" if self.beyond else ""
         empty = f"nothing for {self.empty:.0%}" if self.empty >= EMPTY_SHOWN else ""
         return ", ".join(filter(None, (kind, empty)))
 
 
 class Board(Displayable):
-    """The table. Runs must be over the same subject; equal names are told apart by a number.
+    """The table. Runs must be over the same subject; equal names get a number.
 
     A metric that looks beyond what a variant ships scores its deep run, where `deep` has one under the run's id, else
     the candidates that the run has behind what ships. It gets no verdict, no star and no place on a front.
@@ -254,7 +231,7 @@ class Board(Displayable):
                 )
         self.place = place
         self.split, self.rules, self.flaws = split, rules, tuple(flaws)
-        self.runs = _told_apart(runs)
+        self.runs = _with_unique_names(runs)
         self.names = tuple(run.name for run in self.runs)
         self.metrics = tuple(dict.fromkeys(str(Metric.of(each)) for each in metrics))
         self.baseline = self.names[0] if baseline is None else baseline
@@ -351,6 +328,11 @@ class Board(Displayable):
         )
         means = np.average(rows, axis=1, weights=weights).tolist()
         judged = [self._judged(run, metric, ids) for run in self.runs]
+        empty = []  # the share of the queries for which nothing was found; failed ones do not count among these
+        for run in self.runs:
+            shown = self.scored_run(run, metric)
+            answers = [shown.rankings.get(query) for query in ids if query not in shown.failures]
+            empty.append(sum(each is None or not each.length for each in answers) / max(len(ids), 1))
         return {
             run.name: ScoreCell(
                 means[at],
@@ -359,7 +341,7 @@ class Board(Displayable):
                 judged[at],
                 run.looks_beyond(metric),
                 bool(self.scored_run(run, metric).depth),
-                _empty(self.scored_run(run, metric), ids),
+                empty[at],
             )
             for at, run in enumerate(self.runs)
         }
@@ -398,7 +380,7 @@ class Board(Displayable):
     def against(self, metric: str, baseline: str) -> dict[str, Finding]:
         """Every run that can be compared with that one, in one family with all candidates of the place.
 
-        Cells of a grid that nobody chose make no verdict of a candidate more careful; theirs hold among all.
+        Cells of a grid that were not chosen make no verdict of a candidate more careful; theirs hold among all.
         """
         if (metric, baseline) not in self._findings:
             compared = self.compared(metric)
@@ -424,7 +406,7 @@ class Board(Displayable):
     def best(self, metric: str) -> tuple[str, ...]:
         """The runs that can be compared and that the best of them is not better than, itself first."""
         compared = self.compared(metric)
-        if len(compared) < min(2, len(self.names)):  # one run of what ships, or none, beside others: no place to have
+        if len(compared) < min(2, len(self.names)):  # at most one run of what ships: there is nothing to be best of
             return ()
         against = self.against(metric, self.baseline)
         sure = {(name, self.baseline) for name, each in against.items() if each.verdict == Verdict.BETTER}
@@ -515,18 +497,18 @@ class Board(Displayable):
         """One row a run: mean, interval and verdict of every metric, and latency."""
         import pandas as pd
 
-        return pd.DataFrame([self._plain(run) for run in self.runs]).set_index("variant")
-
-    def _plain(self, run: Run) -> dict[str, Any]:
-        row: dict[str, Any] = {"variant": run.name}
-        for metric in self.metrics:
-            cell, finding = self.cells(metric)[run.name], self.finding(metric, run.name)
-            row |= {metric: cell.mean, f"{metric} low": cell.low, f"{metric} high": cell.high}
-            row |= {f"{metric} badge": cell.badge, f"{metric} judged": cell.judged}
-            row |= {f"{metric} verdict": str(finding.verdict) if finding else ""}
-        latency = run.latency
-        row |= {"p50 ms": latency.p50 if latency else None, "p95 ms": latency.p95 if latency else None}
-        return row | {"failed": len(run.failures), "index MB": run.index_bytes / 1e6 if run.index_bytes else None}
+        rows = []
+        for run in self.runs:
+            row: dict[str, Any] = {"variant": run.name}
+            for metric in self.metrics:
+                cell, finding = self.cells(metric)[run.name], self.finding(metric, run.name)
+                row |= {metric: cell.mean, f"{metric} low": cell.low, f"{metric} high": cell.high}
+                row |= {f"{metric} badge": cell.badge, f"{metric} judged": cell.judged}
+                row |= {f"{metric} verdict": str(finding.verdict) if finding else ""}
+            latency, size = run.latency, run.index_bytes
+            row |= {"p50 ms": latency.p50 if latency else None, "p95 ms": latency.p95 if latency else None}
+            rows.append({**row, "failed": len(run.failures), "index MB": size / 1e6 if size else None})
+        return pd.DataFrame(rows).set_index("variant")
 
     def _place(self, name: str) -> int:
         if name not in self.names:
@@ -534,13 +516,7 @@ class Board(Displayable):
         return self.names.index(name)
 
 
-def _empty(run: Run, queries: Sequence[str]) -> float:
-    """The share of the queries for which nothing was found; failed ones do not count among these."""
-    answered = [run.rankings.get(query) for query in queries if query not in run.failures]
-    return sum(ranked is None or not ranked.length for ranked in answered) / max(len(queries), 1)
-
-
-def _told_apart(runs: Sequence[Run]) -> tuple[Run, ...]:
+def _with_unique_names(runs: Sequence[Run]) -> tuple[Run, ...]:
     seen: Counter[str] = Counter()
     named = []
     for run in runs:
@@ -555,9 +531,17 @@ def _told_apart(runs: Sequence[Run]) -> tuple[Run, ...]:
 def board_table(board: Board) -> Table:
     """Variants by metrics with intervals and verdicts, what it cost, and what to know before it is believed."""
     subject, first = board.runs[0].subject, board.metrics[0]
-    costs: dict[str, list[TableCell]] = {"p50 ms": [_milliseconds(board, name) for name in board.names]}
+    costs: dict[str, list[TableCell]] = {"p50 ms": []}
+    for run in board.runs:
+        if (latency := run.latency) is None:
+            costs["p50 ms"].append(TableCell("-"))
+        else:
+            hint = f"p95 {latency.p95:.1f} ms; {latency.queries} queries, asked alone"
+            costs["p50 ms"].append(TableCell(f"{latency.p50:.1f}", hint=hint))
     if any(run.failures for run in board.runs):
         costs["failed"] = [TableCell(str(len(run.failures))) for run in board.runs]
+    note = f"{board.rules.level:.0%} intervals in brackets."
+    note = f"{legend(board.baseline)} {note}" if len(board.names) > 1 else note
     rows = tuple(
         (name, *(_score(board, metric, name) for metric in board.metrics), _judged(board, first, name), *spent)
         for name, *spent in zip(board.names, *costs.values(), strict=True)
@@ -567,15 +551,8 @@ def board_table(board: Board) -> Table:
         ("variant", *board.metrics, f"judged {first}", *costs),
         rows,
         (f"judged {first}", *costs),
-        tuple(_notes(board)),
+        (note, *(f"Note: {warned.message}" for warned in board.warnings)),
     )
-
-
-def _notes(board: Board) -> Iterator[str]:
-    level = f"{board.rules.level:.0%} intervals in brackets."
-    yield f"{legend(board.baseline)} {level}" if len(board.names) > 1 else level
-    for warned in board.warnings:
-        yield f"Note: {warned.message}"
 
 
 def _score(board: Board, metric: str, name: str) -> TableCell:
@@ -593,10 +570,3 @@ def _score(board: Board, metric: str, name: str) -> TableCell:
 def _judged(board: Board, metric: str, name: str) -> str:
     cell = board.cells(metric).get(name)
     return "-" if cell is None or cell.judged is None else f"{cell.judged:.0%}"
-
-
-def _milliseconds(board: Board, name: str) -> TableCell:
-    latency = board.run(name).latency
-    if latency is None:
-        return TableCell("-")
-    return TableCell(f"{latency.p50:.1f}", hint=f"p95 {latency.p95:.1f} ms; {latency.queries} queries, asked alone")

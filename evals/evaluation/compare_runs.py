@@ -61,10 +61,10 @@ def _path(reference: str) -> Path:
 async def compare_runs(
     store: Store, references: tuple[str, str], scope: RunScope, options: EvalOptions | None
 ) -> RunPair:
-    """Both runs, kept or from files, scored as `options` say; without these only brought together, labels or not."""
+    """Both runs, kept or from files, scored as `options` say; without options only loaded, labels or not."""
     kept = {each: await _load(store, each, scope) for each in references if not is_file(each)}
     if options is not None and len(kept) == 2:  # before what one of them is over is opened
-        _refuse_unlike(*_told_apart(references, *kept.values()))
+        _refuse_unlike(*_with_unique_names(references, *kept.values()))
     subject = next((run.subject for run in kept.values()), None)
     collection = scope.collection or (subject.collection if subject else None)
     if collection is None:
@@ -79,7 +79,7 @@ async def compare_runs(
     if one.id == other.id:
         same = f"{one.name!r} ({one.id[: run_store.SHOWN]})"
         raise InputError(f"{references[0]!r} and {references[1]!r} are one and the same run, {same}. Name two.")
-    one, other = _told_apart(references, one, other)
+    one, other = _with_unique_names(references, one, other)
     board = None
     if options is not None:
         _refuse_unlike(one, other)
@@ -112,7 +112,7 @@ async def _load(store: Store, reference: str, scope: RunScope) -> Run:
     return await run_store.load(store, found.id)
 
 
-def _told_apart(references: tuple[str, str], one: Run, other: Run) -> tuple[Run, Run]:
+def _with_unique_names(references: tuple[str, str], one: Run, other: Run) -> tuple[Run, Run]:
     """Runs of one name are called what they were named by."""
     if one.name != other.name:
         return one, other
@@ -125,14 +125,14 @@ def _refuse_unlike(one: Run, other: Run) -> None:
 
 
 def compared(board: Board, metric: str, by: str) -> PairComparison:
-    """A, which stands last, against B, broken down in one way: groups are a family of their own."""
+    """The second run, A, against the first, B, broken down in one way: groups are a family of their own."""
     if by not in board.groups:
         raise UnknownName("way to group queries", by, board.groups)
     other, one = board.names
     return board.compare(one, other, metric, by)
 
 
-TOP = 10  # results that are looked at
+TOP = 10  # results that are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class DifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """`changed` are the queries whose first results are others, or in another order."""
+    """In what two runs differ. `changed` are the queries whose first results are others, or in another order."""
 
     rows: tuple[DifferenceRow, ...]
     changed: tuple[str, ...]

@@ -109,5 +109,5 @@ def default_split(labelled: LabelledQueries) -> str:
 
 
 def tuning_split(labelled: LabelledQueries) -> str:
-    """Where weights are looked for: train, where there is any of it; a fold needs two queries at least."""
+    """The split to tune on: train, where it has the two queries that a fold needs at least."""
     return "train" if labelled.splits.get("train", 0) > 1 else default_split(labelled)

@@ -1,6 +1,6 @@
 """What runs would ask of language models and send to other machines over many queries, said before it is.
 
-Owns what of it was done before: a run that is kept asks nobody again. Sends nothing itself.
+Owns what of it was done before: a run that is kept is not made again. Sends nothing itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Announced:
 
 
 async def of_searches(context: RequestContext, texts: Sequence[str], variant: Variant) -> list[Announced]:
-    """A sentence for each stage that asks or sends; of several searches the first stands for all."""
+    """A sentence for each stage that asks or sends; of several searches the first is taken for all."""
     if not texts:
         return []
     many = f", for each of {len(texts):,} searches, as for the first" if len(texts) > 1 else ""
@@ -45,19 +45,19 @@ async def external_calls(ctx: EvalContext, plan: RunPlan) -> list[str]:
 
     Asks the store, and legs that send nothing.
     """
-    said = await _of_plan(plan)
+    calls = await _of_plan(plan)
     variants, options = [each.variant for each in plan.runs], plan.options
     deep = [each for each in variants if options.needs_deep_run(each) and asks(ctx.context, each)]
     if deep:
-        said += await _of_plan(await ctx.plan(deep, plan.split, options.deep))
-    return [each.text for each in said]
+        calls += await _of_plan(await ctx.plan(deep, plan.split, options.deep))
+    return [each.text for each in calls]
 
 
 async def _of_plan(plan: RunPlan) -> list[Announced]:
     """A kept run is searched for times alone, where it has too few yet."""
     context, split, options = plan.context, plan.split, plan.options
     probe = MissingLegProbe(context, split)
-    said = []
+    calls: list[Announced] = []
     for each in plan.runs:
         if not asks(context, each.variant):
             continue
@@ -70,10 +70,10 @@ async def _of_plan(plan: RunPlan) -> list[Announced]:
         if run is not None:
             enough = len(run.timed) >= min(options.time_live, len(split.queries))
             texts = [] if enough else _timed([query.text for query in split.queries.values()], options.time_live)
-        said += await of_searches(context, texts, each.variant)
-    return said
+        calls += await of_searches(context, texts, each.variant)
+    return calls
 
 
 def _timed(texts: Sequence[str], count: int) -> list[str]:
-    """As many as are searched for times; one more goes before them that nobody times."""
+    """As many as are timed, after one that is not."""
     return [*texts[:count][:1], *texts[:count]]

@@ -24,7 +24,7 @@ from evals.runs.runner import execute, remake_incomplete
 from evals.runs.types import Run
 from evals.types import QuerySplit
 
-LONGEST_NAME = 180  # of a variant, for a deep run to be told by its name
+LONGEST_NAME = 180  # of a variant within the name of its deep run
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ async def evaluate(
     """
     if not entries and not files:
         raise InputError("There is nothing to evaluate: name a variant, such as 'bm25'.")
-    given = [each for each in entries if isinstance(each, Run)]
-    subject = await ctx.subject(split) if given else None
-    for run in given:  # ids would mean other texts, or labels other queries
+    kept_runs = [each for each in entries if isinstance(each, Run)]
+    subject = await ctx.subject(split) if kept_runs else None
+    for run in kept_runs:  # ids would mean other texts, or labels other queries
         if run.subject != subject:
             raise SpecError(
                 f"{run.name!r} was made over {run.subject.split!r} of {run.subject.collection!r} as it was then, which "
@@ -112,6 +112,8 @@ async def run_deep(
     """Deep runs for the metrics that look beyond what these ship, by the ids of these."""
     here = [run for run in runs if run.subject == runs[0].subject and not run.depth]
     short = {run.id: run.variant for run in here if run.variant and options.needs_deep_run(run.variant)}
+    if not short:
+        return {}
     deep = options.deep
     named = [each.but(name=f"{each.name[:LONGEST_NAME]}, {deep.depth} deep") for each in short.values()]
     return dict(zip(short, await run_variants(ctx, named, split, deep, progress), strict=True))
@@ -179,7 +181,7 @@ async def score_runs(
     baseline: str | None,
     deep: Mapping[str, Run] | None = None,
 ) -> Board:
-    """The table, with what import found wrong; its scores are kept beside the runs."""
+    """The table, with what import found wrong; its scores are kept with the runs."""
     flaws = await query_sets.flaws(ctx.store, ctx.view.name, name=ctx.query_set)
     metrics = tuple(dict.fromkeys((*options.metrics, *options.also)))
     of_chunks = any(Metric.parse(each).level == "units" for each in metrics)

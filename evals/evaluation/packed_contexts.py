@@ -49,7 +49,7 @@ class ContextPoint:
     span_precision: float | None = None
 
 
-def scored(
+def score_pack(
     pack: ContextPack,
     budget: int,
     grades: Mapping[str, int],
@@ -73,7 +73,7 @@ def curve(
     """What the pack would bring within smaller budgets, lowest first: as it shrinks, so would the packer have it.
 
     Chunks' tokens are added up, which differs by a few from those of the text as one; and no hits are kept beyond the
-    budget. Where either matters, pack for each budget and use `scored`.
+    budget. Where either matters, pack for each budget and use `score_pack`.
     """
     points = []
     for budget in sorted(set(budgets)):
@@ -275,7 +275,7 @@ class _Packer:
             packs, places = [NOTHING] * len(self.packings), {}
         grades, answers = self.split.grades[query], self.split.spans.get(query, ())
         return tuple(
-            scored(packed, packing.final_max_tokens, grades, answers, places)
+            score_pack(packed, packing.final_max_tokens, grades, answers, places)
             for packed, packing in zip(packs, self.packings, strict=True)
         )
 

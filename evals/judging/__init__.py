@@ -1,1 +1,1 @@
-"""Labels that grow: what to judge next, who judged what on which text, how far judges agree, models kept apart."""
+"""Relevance judgements: what to judge next, who judged what, how far judges agree, and merging them into labels."""

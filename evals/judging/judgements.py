@@ -1,7 +1,7 @@
 """Judgements in the store: who or what graded a pair, when, and on which version of the text.
 
-Owns their rows, what makes one stale, what becomes of several, and their way into labels and files. A language model's
-grades are rows like any other, marked as such, and come into a result only where that is asked for.
+Owns their table, their trash, and what makes one stale. A language model's grades are rows like any other, marked as
+such; `merging` decides whether they count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from evals.labels.label_checks import DEFAULT_MAX_GRADE
 from evals.schema import JudgementRow as StoredJudgement
 from evals.schema import WithdrawnJudgement
 
-MODEL_PREFIX = "llm:"  # how a language model signs; nobody else may
+MODEL_PREFIX = "llm:"  # of the names of language models, and of no other judge
 LONGEST_NAME = 200  # bytes of a judge's name
 ROWS_A_STATEMENT = 500
 
@@ -40,7 +40,7 @@ Origin = Literal["labels", "human", "model"]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A grade, given by a judge to a pair whose text was then as `version` says."""
+    """A judge's grade of a pair. `version` is the digest of the item's text at that time."""
 
     query_id: str
     item_id: str
@@ -58,14 +58,14 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A pair to be judged, with all that the judge sees of it."""
+    """A pair to be judged, with everything that the judge sees."""
 
     query: Query
     item: ItemText
 
 
-def signed(judge: str, *, is_model: bool = False) -> str:
-    """The judge's name as it is kept, or a refusal: a person's grade and a model's must never look alike."""
+def judge_name(judge: str, *, is_model: bool = False) -> str:
+    """The judge's name as it is stored. A person's name that looks like a model's is refused, and the reverse."""
     name = names.checked(judge, what="The judge's name", room=LONGEST_NAME)
     if name.startswith(MODEL_PREFIX) != is_model:
         raise InputError(
@@ -74,29 +74,37 @@ def signed(judge: str, *, is_model: bool = False) -> str:
     return name
 
 
-# -- given, taken back, read ----------------------------------------------------------------------------------------
+# -- saved, undone, read ---------------------------------------------------------------------------------------------
 
 
-async def save_judgements(store: Store, collection: str, given: Sequence[Judgement]) -> list[Judgement]:
-    """Keep judgements, all or none. What the same judges said of the same pairs before is replaced, and returned."""
-    rows = {(*each.pair, each.judge): _row(collection, each) for each in map(_checked, given)}
+async def save_judgements(store: Store, collection: str, judgements: Sequence[Judgement]) -> list[Judgement]:
+    """Store judgements, all or none. Those that they replace, of the same judges and pairs, are returned."""
+    rows: dict[tuple[str, str, str], dict[str, object]] = {}
+    for each in judgements:
+        for part in each.pair:
+            if not sanitize.storable(part):
+                raise InputError(f"The id {part!r:.80} holds what cannot be stored.")
+        if isinstance(each.grade, bool) or not 0 <= each.grade <= DEFAULT_MAX_GRADE:
+            raise InputError(f"The grade {each.grade} is not one: 0 (not relevant) to {DEFAULT_MAX_GRADE} are.")
+        judge = judge_name(each.judge, is_model=each.is_model)
+        rows[*each.pair, judge] = _row(collection, replace(each, judge=judge, note=sanitize.cleaned(each.note)))
+    table, replaced, keys, values = StoredJudgement, list[Judgement](), sorted(rows), list(rows.values())
     async with store.begin() as connection:
-        before = await _of_pairs(connection, collection, sorted(rows))
         for at in range(0, len(rows), ROWS_A_STATEMENT):
-            await connection.execute(_upsert(list(rows.values())[at : at + ROWS_A_STATEMENT]))
-    return before
-
-
-def _checked(each: Judgement) -> Judgement:
-    for part in each.pair:
-        if not sanitize.storable(part):
-            raise InputError(f"The id {part!r:.80} holds what cannot be stored.")
-    if isinstance(each.grade, bool) or not 0 <= each.grade <= DEFAULT_MAX_GRADE:
-        raise InputError(f"The grade {each.grade} is not one: 0 (not relevant) to {DEFAULT_MAX_GRADE} are.")
-    return replace(each, judge=signed(each.judge, is_model=each.is_model), note=sanitize.cleaned(each.note))
+            some = tuple_(table.query_id, table.item_id, table.judge).in_(keys[at : at + ROWS_A_STATEMENT])
+            before = await connection.execute(select(table.__table__).where(table.collection == collection, some))
+            replaced += [_read(row) for row in before]
+        for at in range(0, len(rows), ROWS_A_STATEMENT):
+            await connection.execute(_upsert(values[at : at + ROWS_A_STATEMENT]))
+    return replaced
 
 
 def _row(collection: str, each: Judgement) -> dict[str, object]:
+    table = StoredJudgement
+    # The clock's time and not the transaction's, so that the order of judgements is known; and just after the judge's
+    # last one where the clock was put back.
+    last = select(func.max(table.judged_at) + literal(timedelta(microseconds=1)))
+    last = last.where(table.collection == collection, table.judge == each.judge)
     return {
         "collection": collection,
         "query_id": each.query_id,
@@ -106,18 +114,8 @@ def _row(collection: str, each: Judgement) -> dict[str, object]:
         "is_model": each.is_model,
         "item_digest": each.version,
         "note": each.note,
-        "judged_at": each.judged_at or _latest(collection, each.judge),
+        "judged_at": each.judged_at or func.greatest(func.clock_timestamp(), last.scalar_subquery()),
     }
-
-
-def _latest(collection: str, judge: str) -> ColumnElement[datetime]:
-    """The clock's time and not the transaction's, so that of two judgements one is the last; just after the last one
-    where the clock was put back.
-    """
-    table = StoredJudgement
-    mine = select(func.max(table.judged_at) + literal(timedelta(microseconds=1)))
-    last = mine.where(table.collection == collection, table.judge == judge).scalar_subquery()
-    return func.greatest(func.clock_timestamp(), last)
 
 
 def _upsert(rows: list[dict[str, object]]) -> Executable:
@@ -127,9 +125,9 @@ def _upsert(rows: list[dict[str, object]]) -> Executable:
 
 
 async def undo(store: Store, collection: str, judge: str, *, before: Sequence[Judgement] = ()) -> Judgement | None:
-    """Take back the last judgement that this judge gave, into the trash; None where there is none.
+    """Move the judge's last judgement into the trash; None if there is none.
 
-    `before` is what `give` returned then: an earlier grade of that pair stands again.
+    `before` is what `save_judgements` returned for it: an earlier grade of that pair is stored again.
     """
     table = StoredJudgement
     async with store.begin() as connection:
@@ -143,18 +141,18 @@ async def undo(store: Store, collection: str, judge: str, *, before: Sequence[Ju
         await connection.execute(
             delete(table).where(*at, table.query_id == undone.query_id, table.item_id == undone.item_id)
         )
-        kept = {name: getattr(row, name) for name in COLUMNS} | {"until": func.now() + literal(retention())}
-        await connection.execute(insert(WithdrawnJudgement).values(kept))
+        withdrawn = {name: getattr(row, name) for name in COLUMNS} | {"until": func.now() + literal(retention())}
+        await connection.execute(insert(WithdrawnJudgement).values(withdrawn))
         if earlier := [_row(collection, each) for each in before if (each.pair, each.judge) == (undone.pair, judge)]:
             await connection.execute(_upsert(earlier))
     return undone
 
 
-# -- in the trash ----------------------------------------------------------------------------------------------------
+# -- the trash -------------------------------------------------------------------------------------------------------
 
 
-async def withdrawn(store: Store) -> list[TrashEntry]:
-    """The judgements in the trash, an entry for each judge, collection and day."""
+async def withdrawn_entries(store: Store) -> list[TrashEntry]:
+    """The judgements in the trash, one entry for each judge, collection and day."""
     table = WithdrawnJudgement
     day: ColumnElement[datetime] = literal_column("date_trunc('day', withdrawn_at, 'UTC')")
     last, size = func.max(table.withdrawn_at), func.sum(func.pg_column_size(literal_column("withdrawn_judgements")))
@@ -185,9 +183,9 @@ def _of_entry(entry: TrashEntry) -> tuple[ColumnElement[bool], ...]:
 
 
 async def restore(connection: AsyncConnection, entry: TrashEntry) -> int:
-    """The judgements of an entry as they were, of each pair the last; how many stay in the trash.
+    """Restore the judgements of an entry, the last of each pair; returns how many stay in the trash.
 
-    A pair that this judge has graded again since keeps that grade.
+    A pair that the judge has graded again since keeps its new grade.
     """
     current, old = StoredJudgement, WithdrawnJudgement
     graded = select(current.judge).where(*(getattr(current, name) == getattr(old, name) for name in KEY)).exists()
@@ -205,12 +203,12 @@ async def restore(connection: AsyncConnection, entry: TrashEntry) -> int:
 
 
 async def destroy(connection: AsyncConnection, entry: TrashEntry) -> bool:
-    """Judgements of an entry for good; whether there were any."""
+    """Delete the judgements of an entry for good; whether there were any."""
     return bool((await connection.execute(delete(WithdrawnJudgement).where(*_of_entry(entry)))).rowcount)
 
 
 async def copy_to(connection: AsyncConnection, collection: str, other: str, until: datetime) -> None:
-    """The judgements of a collection that were given until then, once more as judgements of another."""
+    """Copy the judgements that a collection had at that time to another collection."""
     values = [literal(other) if name == "collection" else StoredJudgement.__table__.c[name] for name in COLUMNS]
     rows = select(*values).where(StoredJudgement.collection == collection, StoredJudgement.judged_at <= until)
     added = insert(StoredJudgement).from_select(COLUMNS, rows, include_defaults=False)
@@ -226,17 +224,6 @@ async def load(store: Store, collection: str) -> list[Judgement]:
         return [_read(row) for row in rows]
 
 
-async def _of_pairs(
-    connection: AsyncConnection, collection: str, keys: Sequence[tuple[str, str, str]]
-) -> list[Judgement]:
-    table, found = StoredJudgement, []
-    for at in range(0, len(keys), ROWS_A_STATEMENT):
-        these = tuple_(table.query_id, table.item_id, table.judge).in_(keys[at : at + ROWS_A_STATEMENT])
-        rows = await connection.execute(select(table.__table__).where(table.collection == collection, these))
-        found += [_read(row) for row in rows]
-    return found
-
-
 def _read(row: Row[Any]) -> Judgement:
     read = row._mapping
     named = {name: read[name] for name in ("query_id", "item_id", "judge", "grade", "is_model", "note", "judged_at")}
@@ -245,7 +232,7 @@ def _read(row: Row[Any]) -> Judgement:
 
 @dataclass(frozen=True, slots=True)
 class JudgementStatus:
-    """The judgements that hold, and those whose text has changed or gone since."""
+    """The judgements that count, and the stale ones, whose text has changed or gone since."""
 
     current: tuple[Judgement, ...]
     stale: tuple[Judgement, ...]
@@ -259,13 +246,14 @@ class JudgementStatus:
         )
 
 
-async def standing(store: Store, view: CollectionView) -> JudgementStatus:
-    """All judgements of a collection, held against its texts."""
-    given = await load(store, view.name)
-    now = {item.id: item.version for item in (await read_items(store, view, (each.item_id for each in given))).values()}
+async def judgement_status(store: Store, view: CollectionView) -> JudgementStatus:
+    """All judgements of a collection, compared with its present texts."""
+    stored = await load(store, view.name)
+    items = await read_items(store, view, {each.item_id for each in stored})
+    current = {item.id: item.version for item in items.values()}
     return JudgementStatus(
-        tuple(each for each in given if now.get(each.item_id) == each.version),
-        tuple(each for each in given if now.get(each.item_id) != each.version),
+        tuple(each for each in stored if current.get(each.item_id) == each.version),
+        tuple(each for each in stored if current.get(each.item_id) != each.version),
     )
 
 

@@ -60,8 +60,8 @@ RUBRIC = Rubric(INSTRUCTIONS, GradeMark, HIGHEST, 40)
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """What came of one prompt: a judgement for each of its tasks, or the reason why there is none."""
+class JudgedBatch:
+    """The outcome of one prompt: a judgement for each of its tasks, or the reason why there is none."""
 
     tasks: tuple[Task, ...]
     judgements: tuple[Judgement, ...] = ()
@@ -69,45 +69,45 @@ class Batch:
 
 
 class ModelJudge(LanguageModelOptions):
-    """How a language model is asked. The endpoint and its key come from RANKBOOK_LLM_URL, _MODEL and _KEY."""
+    """The options of a language model as judge. Its endpoint and key are RANKBOOK_LLM_URL, _MODEL and _KEY."""
 
     batch: int = Field(10, ge=1, le=100, description="How many documents of one query a prompt holds.")
     max_text_chars: int = Field(4000, ge=1, le=100_000, description="Where each document's text is cut.")
     use_cache: bool = Field(True, description="Whether the same documents for the same query are judged once only.")
 
     def signature(self, resources: Resources) -> str:
-        """How its judgements are signed."""
+        """The judge's name of its judgements."""
         return MODEL_PREFIX + self.endpoint(resources).model
 
     def estimate(self, resources: Resources, tasks: Sequence[Task]) -> CostEstimate:
-        """What all of it may take if every prompt is answered at once; nothing has been sent. For saying so first."""
+        """The cost of judging if every prompt is answered at the first try. Nothing is sent."""
         endpoint = self.endpoint(resources)
         each = [self._question(batch).estimate(endpoint) for batch in self._batches(tasks)]
         cost = sum(part.cost or 0.0 for part in each) if endpoint.prices else None
         return CostEstimate(sum(part.sent for part in each), sum(part.answered for part in each), cost)
 
-    async def judge(self, resources: Resources, tasks: Sequence[Task]) -> AsyncIterator[Batch]:
-        """Batch by batch, so that each can be kept before the next is asked for.
+    async def judge(self, resources: Resources, tasks: Sequence[Task]) -> AsyncIterator[JudgedBatch]:
+        """Batch by batch, so that each can be stored before the next is sent.
 
-        A batch that the model does not answer as asked says why; a spent budget and a missing endpoint raise.
+        A batch without a usable answer has the reason; a spent budget and a missing endpoint raise.
         """
         endpoint = self.endpoint(resources)
         for batch in self._batches(tasks):
             try:
                 marks = await self._marks(resources, endpoint, batch)
             except LanguageModelError as error:
-                yield Batch(batch, failure=str(error))
+                yield JudgedBatch(batch, failure=str(error))
                 continue
-            yield Batch(batch, tuple(_judgement(*each, endpoint) for each in zip(batch, marks, strict=True)))
+            yield JudgedBatch(batch, tuple(_judgement(*each, endpoint) for each in zip(batch, marks, strict=True)))
 
     def _batches(self, tasks: Sequence[Task]) -> list[tuple[Task, ...]]:
-        """By query, in a fixed order: the same tasks make the same prompts, which are kept."""
+        """Tasks by query, in a fixed order, so that the same tasks make the same prompts for the cache."""
         ordered = sorted(tasks, key=lambda task: (task.query.id, task.item.id))
-        found = []
+        batches = []
         for _, group in groupby(ordered, key=lambda task: task.query.id):
             several = tuple(group)
-            found += [several[at : at + self.batch] for at in range(0, len(several), self.batch)]
-        return found
+            batches += [several[at : at + self.batch] for at in range(0, len(several), self.batch)]
+        return batches
 
     def _candidates(self, batch: Sequence[Task]) -> CandidateHandles:
         texts = [(task.item.id, f"{task.item.title}\n{task.item.text}".strip()) for task in batch]
@@ -140,8 +140,8 @@ def _judgement(task: Task, mark: RelevanceRating, endpoint: Endpoint) -> Judgeme
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a model's sitting came to. Each failure is the reason that a batch of pairs has no grade."""
+class JudgingOutcome:
+    """The outcome of a model's judging. Each failure is the reason why a batch of pairs has no grade."""
 
     judge: str
     kept: int
@@ -155,12 +155,12 @@ async def grade(
     resources: Resources,
     tasks: Sequence[Task],
     listener: Listener = nobody,
-) -> Outcome:
-    """Have the pairs judged and each batch kept as it comes: what was paid for is not lost when the next one fails."""
+) -> JudgingOutcome:
+    """Judge the pairs and store each batch at once, so that what was paid for is not lost when the next one fails."""
     kept, done, failures = 0, 0, []
     async for batch in judge.judge(resources, tasks):
         await save_judgements(store, collection, batch.judgements)
         kept, done = kept + len(batch.judgements), done + len(batch.tasks)
         failures += [batch.failure] if batch.failure else []
         listener(Step("Judging", done, len(tasks), "pairs"))
-    return Outcome(judge.signature(resources), kept, tuple(failures))
+    return JudgingOutcome(judge.signature(resources), kept, tuple(failures))

@@ -1,4 +1,4 @@
-"""Judgements become labels: settled between judges, merged into a query set, written as qrels."""
+"""Judgements as labels: one grade of several judges, merged into a query set or written as qrels."""
 
 from __future__ import annotations
 
@@ -12,76 +12,73 @@ from core.store import names
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from evals.judging.agreement import Agreement, Calibration, PairId, agreement, calibration, settled_grade
-from evals.judging.judgements import Judgement, JudgementStatus, Origin, standing
+from evals.judging.judgements import Judgement, JudgementStatus, Origin, judgement_status
 from evals.labels import query_sets
 from evals.labels.revisions import Cause
-from evals.types import DEFAULT_QUERY_SET, Grades, Label, LabelledQueries, MergedFrom, Way
-
-# -- what becomes of several ---------------------------------------------------------------------------------------
+from evals.types import DEFAULT_QUERY_SET, Grades, Label, LabelledQueries, MergedFrom, MergeRule
 
 
 @dataclass(frozen=True, slots=True)
 class SettledGrade:
-    """The one grade of a pair: whose, and whether people's or a model's."""
+    """The one grade of a pair, its judges, and whether they are people or models."""
 
     grade: int
     origin: Origin
     judges: tuple[str, ...]
 
 
-def resolved(judgements: Iterable[Judgement], *, models: bool = False) -> dict[PairId, SettledGrade]:
-    """One grade a pair: the median of people's, the lower of the middle two.
+def settle_grades(judgements: Iterable[Judgement], *, models: bool = False) -> dict[PairId, SettledGrade]:
+    """One grade for each pair: the median of people's grades, the lower of the middle two.
 
-    A model's grades count only where `models` asks for them, and only for pairs that no person has graded.
+    Models' grades count only with `models`, and only for pairs that no person has graded.
     """
     by_pair: dict[PairId, list[Judgement]] = defaultdict(list)
     for each in judgements:
         by_pair[each.pair].append(each)
-    found = {}
+    settled = {}
     for pair, several in sorted(by_pair.items()):
         people = [each for each in several if not each.is_model]
         if counted := people or (several if models else []):
             grade = settled_grade([each.grade for each in counted])
-            found[pair] = SettledGrade(
-                grade, "human" if people else "model", tuple(sorted(each.judge for each in counted))
-            )
-    return found
+            judges = tuple(sorted(each.judge for each in counted))
+            settled[pair] = SettledGrade(grade, "human" if people else "model", judges)
+    return settled
 
 
 def by_judge(judgements: Iterable[Judgement]) -> dict[str, dict[PairId, int]]:
-    """Each judge's grades, as agreement wants them."""
-    found: dict[str, dict[PairId, int]] = defaultdict(dict)
+    """Each judge's grades."""
+    grades: dict[str, dict[PairId, int]] = defaultdict(dict)
     for each in judgements:
-        found[each.judge][each.pair] = each.grade
-    return dict(found)
+        grades[each.judge][each.pair] = each.grade
+    return dict(grades)
 
 
 def with_judgements(grades: Grades, settled: Mapping[PairId, SettledGrade]) -> dict[str, dict[str, int]]:
-    """Labels and judgements as one; of a pair that has both, the judgement, which is the later word."""
-    united = {query: dict(given) for query, given in grades.items()}
+    """Labels with judgements; of a pair that has both, the judgement, which is later."""
+    both = {query: dict(labelled) for query, labelled in grades.items()}
     for (query, item), each in settled.items():
-        united.setdefault(query, {})[item] = each.grade
-    return united
+        both.setdefault(query, {})[item] = each.grade
+    return both
 
 
 @dataclass(frozen=True, slots=True)
 class MergedLabels:
-    """A query set with judgements among its labels, and where the label of each pair of the split comes from.
+    """A query set with judgements among its labels, and the origin of the label of each pair of the split.
 
-    `ways` has the splits that judgements came into, this one and those that an earlier merge had made.
+    `rules` has the splits that judgements were merged into, this one and those of earlier merges.
     """
 
     labelled: LabelledQueries
     origins: Mapping[PairId, Origin]
     left_out: int  # judgements of queries that the set does not have
-    ways: Mapping[str, Way] = field(default_factory=dict)
+    rules: Mapping[str, MergeRule] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[Origin, int]:
         return dict(sorted(Counter(self.origins.values()).items()))
 
 
-def merged(
+def merge_labels(
     labelled: LabelledQueries, settled: Mapping[PairId, SettledGrade], *, split: str = "test", overrule: bool = False
 ) -> MergedLabels:
     """Judgements as labels of a split. A pair that is labelled there keeps its label, unless judgements `overrule`."""
@@ -97,8 +94,8 @@ def merged(
     return MergedLabels(replace(labelled, labels=tuple(ordered)), dict(sorted(origins.items())), left_out)
 
 
-def qrels(grades: Mapping[PairId, int], form: Literal["trec", "beir"] = "trec") -> str:
-    """A judgement file: TREC's four columns, or BEIR's three with a header. Ids with blanks fit only the second."""
+def qrels_text(grades: Mapping[PairId, int], form: Literal["trec", "beir"] = "trec") -> str:
+    """The text of a qrels file: TREC's four columns, or BEIR's three with a header, which ids with blanks need."""
     if form == "beir":
         rows = [f"{query}\t{item}\t{grade}" for (query, item), grade in sorted(grades.items())]
         return "\n".join(["query-id\tcorpus-id\tscore", *rows, ""])
@@ -111,30 +108,30 @@ def qrels(grades: Mapping[PairId, int], form: Literal["trec", "beir"] = "trec") 
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
-    """How far people agree with each other, and each model with them. Stale judgements are in neither."""
+class JudgeAgreement:
+    """The agreement of people, and of each model with people, by judgements that are not stale."""
 
-    standing: JudgementStatus
+    status: JudgementStatus
     counts: tuple[tuple[str, int], ...]
     people: Agreement
     models: tuple[Calibration, ...]
 
 
-async def agreed(store: Store, view: CollectionView, *, name: str = DEFAULT_QUERY_SET) -> Agreed:
-    """Models are held against what people settled on, and against the labels where no person has judged."""
-    stood = await standing(store, view)
+async def judge_agreement(store: Store, view: CollectionView, *, name: str = DEFAULT_QUERY_SET) -> JudgeAgreement:
+    """Agreement of the judges. Models are compared with people's settled grades, or labels where there are none."""
+    status = await judgement_status(store, view)
     labels = (await query_sets.load(store, view.name, name=name)).labels
     reference = {(each.query_id, each.item_id): each.grade for each in labels}
-    reference |= {pair: each.grade for pair, each in resolved(stood.current).items()}
-    people = by_judge(each for each in stood.current if not each.is_model)
-    models = by_judge(each for each in stood.current if each.is_model)
+    reference |= {pair: each.grade for pair, each in settle_grades(status.current).items()}
+    people = by_judge(each for each in status.current if not each.is_model)
+    models = by_judge(each for each in status.current if each.is_model)
     counts = tuple((judge, len(grades)) for judge, grades in sorted((people | models).items()))
-    held = tuple(calibration(judge, grades, reference) for judge, grades in sorted(models.items()))
-    return Agreed(stood, counts, agreement(people), held)
+    compared = tuple(calibration(judge, grades, reference) for judge, grades in sorted(models.items()))
+    return JudgeAgreement(status, counts, agreement(people), compared)
 
 
 class WouldOverwrite(InputError):
-    """A query set of that name is there, with labels or queries that nothing else has."""
+    """A query set of that name exists, with labels or queries that would be lost."""
 
 
 async def merge_judgements(  # noqa: PLR0913 - a merge has that many sides
@@ -149,12 +146,12 @@ async def merge_judgements(  # noqa: PLR0913 - a merge has that many sides
     overwrite: bool = False,
     author: str = "",
 ) -> tuple[MergedLabels, bool]:
-    """Keep a query set with the judgements that hold as labels, under `into`; and whether that changed anything.
+    """Store the query set `name` with current judgements as labels, as `into`; and whether that changed anything.
 
-    Under another name than `name`, what came with the collection stays apart from what was judged, for good. A set
-    that is as an earlier merge from `name` left it is made anew, in the splits of that one too; any other one may lose
-    nothing, unless `overwrite` says so. Each split is made anew as it was: with models' grades, and overruling, or not.
-    So is `split`, but for what `models` and `overrule` say of it.
+    Under another name than `name`, the labels of the collection and those from judgements stay apart. A set `into`
+    that is still as an earlier merge from `name` left it is merged anew, with all splits of earlier merges. Any other
+    one is only replaced if it loses nothing, or with `overwrite`. Each split keeps its rule (models' grades or not,
+    overruling labels or not); that of `split` is changed by `models` and `overrule`.
     """
     into = names.checked(into, what="The query set's name")
     async with query_sets.change_lock(store, view.name, into):
@@ -163,48 +160,42 @@ async def merge_judgements(  # noqa: PLR0913 - a merge has that many sides
             raise InputError(
                 f"{view.name!r} has no query set {name!r}, or an empty one. See `rankbook queries add --help`."
             )
-        stood = await standing(store, view)
+        status = await judgement_status(store, view)
         before = await query_sets.merged_from(store, view.name, name=into)
-        again = before if before is not None and before.query_set == name else None
-        ways = _ways(again, split, models=models, overrule=overrule)
-        for other in sorted({*ways} - {split}):
-            base = _judged(base, stood, other, ways[other]).labelled
-        made = replace(_judged(base, stood, split, ways[split]), ways=ways)
-        if into != name and again is None and not overwrite:
-            there = await query_sets.load(store, view.name, name=into)
-            if lost := _lost(there, made.labelled):
+        again = before is not None and before.query_set == name
+        rules = dict(before.splits) if before is not None and again else {}
+        rule = rules.get(split, MergeRule(models=False, overrule=False))
+        changes = {"models": models, "overrule": overrule}
+        rules[split] = rule.model_copy(update={key: value for key, value in changes.items() if value is not None})
+        merged = MergedLabels(base, {}, 0)
+        for each in (*sorted({*rules} - {split}), split):
+            settled = settle_grades(status.current, models=rules[each].models)
+            merged = merge_labels(merged.labelled, settled, split=each, overrule=rules[each].overrule)
+        merged = replace(merged, rules=rules)
+        if into != name and not again and not overwrite:
+            stored = await query_sets.load(store, view.name, name=into)
+            if lost := _lost(stored, merged.labelled):
                 raise WouldOverwrite(
                     f"The query set {into!r} is there already, and not as a merge from {name!r} left it: {lost} would "
                     "be lost. Choose another name, or say that it may be overwritten."
                 )
-        of = MergedFrom(query_set=name, splits=ways) if into != name else None
+        of = MergedFrom(query_set=name, splits=rules) if into != name else None
         cause = Cause(author, f"judgements merged with {name!r}, into {split!r}")
-        return made, await query_sets.keep(store, view.name, made.labelled, name=into, merged=of, cause=cause)
+        return merged, await query_sets.keep(store, view.name, merged.labelled, name=into, merged=of, cause=cause)
 
 
-def _ways(again: MergedFrom | None, split: str, *, models: bool | None, overrule: bool | None) -> dict[str, Way]:
-    """How each split is made: as it was, and this one otherwise where that is said."""
-    before = again.splits if again else {}
-    was = before.get(split, Way(models=False, overrule=False))
-    way = Way(models=was.models if models is None else models, overrule=was.overrule if overrule is None else overrule)
-    return {**before, split: way}
+def remerged_splits(merged: MergedLabels, split: str) -> str:
+    """A sentence that names the other splits, which were merged anew; empty if there are none."""
+    others = ", ".join(f"{other!r}{rule}" for other, rule in sorted(merged.rules.items()) if other != split)
+    return f"Made anew as before: {others}." if others else ""
 
 
-def _judged(labelled: LabelledQueries, stood: JudgementStatus, split: str, way: Way) -> MergedLabels:
-    return merged(labelled, resolved(stood.current, models=way.models), split=split, overrule=way.overrule)
-
-
-def others_anew(made: MergedLabels, split: str) -> str:
-    """The splits of earlier merges that were made anew with this one, in words; empty where there are none."""
-    told = ", ".join(f"{other!r}{way}" for other, way in sorted(made.ways.items()) if other != split)
-    return f"Made anew as before: {told}." if told else ""
-
-
-def _lost(there: LabelledQueries, made: LabelledQueries) -> str:
-    """What the set that is there has and the new one has not, in words; empty where that is nothing."""
-    said = [f"its choice of {len(there.queries):,} queries"] if there.queries and there.queries != made.queries else []
+def _lost(stored: LabelledQueries, merged: LabelledQueries) -> str:
+    """What the stored set has and the merged one has not, in words; empty if nothing."""
+    queries = stored.queries and stored.queries != merged.queries
+    parts = [f"its choice of {len(stored.queries):,} queries"] if queries else []
     for what in ("labels", "spans", "exclusions"):
-        old, new = set(getattr(there, what)), set(getattr(made, what))
+        old, new = set(getattr(stored, what)), set(getattr(merged, what))
         if gone := len(old - new):
-            said.append(f"{gone:,} of its {len(old):,} {what}")
-    return " and ".join(said)
+            parts.append(f"{gone:,} of its {len(old):,} {what}")
+    return " and ".join(parts)

@@ -1,10 +1,10 @@
-"""Which unjudged pairs to judge next: pooled from runs, ordered by depth or by what would settle A against B soonest.
+"""Which unjudged pairs to judge next: pooled from runs, ordered by depth or by influence on comparing two runs.
 
-Owns the pool, its orders and the outlook of a comparison. It must not know who judges or where judgements are kept.
+Owns the pool, its orders and the outlook of a comparison. It must not know who judges or where judgements are stored.
 
-The second order is that of Carterette, Allan & Sitaraman, "Minimal test collections for retrieval evaluation" (SIGIR
-2006): a metric that adds up over ranks makes each label's effect on the difference of two systems known beforehand,
-but for the grade; and a prior for that gives the difference an expectation and a deviation before anything is judged.
+The order by influence is that of Carterette, Allan & Sitaraman, "Minimal test collections for retrieval evaluation"
+(SIGIR 2006). With a metric that is a sum over ranks, the effect of each label on the difference of two systems is known
+up to its grade, and a prior of grades gives the difference an expectation and a deviation before anything is judged.
 """
 
 from __future__ import annotations
@@ -14,28 +14,27 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 import numpy as np
 
 from core.errors import SpecError
 from evals.judging.agreement import PairId
-from evals.runs.rankings import Ranking
 from evals.runs.types import Run
 from evals.types import Grades, QuerySplit
 
 SURE = 0.95
 FAMILIES = ("ndcg", "precision", "recall")
 _METRIC = re.compile(r"(ndcg|precision|recall)@([1-9]\d{0,3})")
-_STANDING = 4  # judged pairs that the default curve of relevance weighs as much as
+_PRIOR_WEIGHT = 4  # judged pairs that the default curve of relevance is worth
 
 
 @dataclass(frozen=True, slots=True)
 class PooledPair:
-    """A query and an item, with the rank (from 1) that each run gives it, None where a run does not have it so high.
+    """A query and an item with its rank (from 1) in each run, None where a run does not have it in the pool's depth.
 
-    `influence` is by how much its label may be expected to move the difference of the metric. A judge sees neither.
+    `influence` is how much its label is expected to move the difference of the metric. A judge sees neither.
     """
 
     query_id: str
@@ -53,54 +52,49 @@ class PooledPair:
 
 
 def pool(runs: Sequence[Run], split: QuerySplit, depth: int, judged: Grades | None = None) -> list[PooledPair]:
-    """The pairs in the top `depth` of any run that nobody has judged, by query and item.
+    """The unjudged pairs in the top `depth` of any run, by query and item.
 
-    `judged` takes the place of the split's own grades, where judgements have come to them.
+    `judged` are the known grades, by default those of the split.
     """
     known = split.grades if judged is None else judged
     return [pair for pair in _pairs(runs, split, depth) if pair.item_id not in known.get(pair.query_id, {})]
 
 
 def _pairs(runs: Sequence[Run], split: QuerySplit, depth: int) -> Iterator[PooledPair]:
-    """Every pair of the pool, judged or not: of what ships, and further down of the candidates behind it. What a query
-    excludes takes no rank.
-    """
+    """Every pair of the pool, judged or not. Below a run's results are its candidates; excluded items have no rank."""
     rankings = [run.lifted for run in runs]
     for query_id in split.queries:
         ranks: dict[str, list[int | None]] = defaultdict(lambda: [None] * len(runs))
-        for number, found in enumerate(rankings):
-            for rank, item_id in enumerate(_top(found.get(query_id), split, query_id, depth), start=1):
+        excluded = split.excluded.get(query_id, frozenset())
+        for number, ranking in enumerate(each.get(query_id) for each in rankings):
+            items = [item for item in (ranking.item_ids if ranking else ()) if item not in excluded]
+            for rank, item_id in enumerate(items[:depth], start=1):
                 ranks[item_id][number] = rank
         for item_id in sorted(ranks):
             yield PooledPair(query_id, item_id, tuple(ranks[item_id]))
 
 
-def _top(found: Ranking | None, split: QuerySplit, query_id: str, depth: int) -> list[str]:
-    left_out = split.excluded.get(query_id, frozenset())
-    return [item for item in (found.item_ids if found else ()) if item not in left_out][:depth]
-
-
-def by_depth(pairs: Sequence[PooledPair], seed: int = 0) -> list[PooledPair]:
-    """Round by round: what any run has first, then what any has second. Shuffled within a round, runs being hidden."""
+def order_by_depth(pairs: Sequence[PooledPair], seed: int = 0) -> list[PooledPair]:
+    """The pairs that any run has first, then those that any has second, and so on. Each round is shuffled."""
     rounds: dict[int, list[PooledPair]] = defaultdict(list)
     for pair in pairs:
         rounds[pair.best].append(pair)
-    return [pair for best in sorted(rounds) for pair in hidden(rounds[best], f"{seed} {best}")]
+    return [pair for best in sorted(rounds) for pair in shuffled(rounds[best], f"{seed} {best}")]
 
 
-def hidden(pairs: Sequence[PooledPair], seed: int | str = 0) -> list[PooledPair]:
-    """The same in an order that tells nothing of runs, ranks and influence."""
-    shuffled = sorted(pairs, key=lambda pair: pair.id)
-    random.Random(str(seed)).shuffle(shuffled)  # noqa: S311 - an order to be repeated, no secret
-    return shuffled
+def shuffled(pairs: Sequence[PooledPair], seed: int | str = 0) -> list[PooledPair]:
+    """The same pairs in an order that reveals nothing of runs, ranks and influence."""
+    ordered = sorted(pairs, key=lambda pair: pair.id)
+    random.Random(str(seed)).shuffle(ordered)  # noqa: S311 - an order to be repeated, no secret
+    return ordered
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """How likely a pair is relevant by the best rank it has in any run, and what grade it has then.
+    """How likely a pair is relevant given its best rank in any run, and the mean gain of a relevant one.
 
-    Learned from the judged pairs of the pool in bands of ranks (1, 2-3, 4-7, 8-15 ...), each held near a default curve
-    until it has pairs of its own. Labels without a single 0 only list what is relevant: they say nothing of chances.
+    Estimated from the judged pairs of the pool in bands of ranks (1, 2-3, 4-7, 8-15 ...), each drawn to a default curve
+    while it has few pairs. Labels without a single 0 list relevant items alone, so the default curve is used.
     """
 
     chances: Mapping[int, float] = field(default_factory=dict)
@@ -109,19 +103,20 @@ class Prior:
 
     @classmethod
     def of(cls, judged: Sequence[tuple[int, int]]) -> Prior:
-        """From pairs of best rank and grade."""
+        """The prior from (best rank, grade) of judged pairs."""
         gains = [grade for _, grade in judged if grade > 0]
         gain, square = (float(np.mean(gains)), float(np.mean(np.square(gains)))) if gains else (1.0, 1.0)
         bands: dict[int, list[bool]] = defaultdict(list)
         for rank, grade in judged if len(gains) < len(judged) else ():
             bands[_band(rank)].append(grade > 0)
         chances = {
-            band: (sum(seen) + _STANDING * _usual(band)) / (len(seen) + _STANDING) for band, seen in bands.items()
+            band: (sum(relevant) + _PRIOR_WEIGHT * _default_chance(band)) / (len(relevant) + _PRIOR_WEIGHT)
+            for band, relevant in bands.items()
         }
         return cls(chances, gain, square)
 
     def chance(self, rank: int) -> float:
-        return self.chances.get(_band(rank), _usual(_band(rank)))
+        return self.chances.get(_band(rank), _default_chance(_band(rank)))
 
     def expected(self, rank: int) -> float:
         return self.chance(rank) * self.gain
@@ -134,18 +129,18 @@ def _band(rank: int) -> int:
     return rank.bit_length() - 1
 
 
-def _usual(band: int) -> float:
-    """Half of what stands first, and less and less below; only where no label says otherwise."""
+def _default_chance(band: int) -> float:
+    """One half at the first rank, and less in each band below; used where labels say nothing else."""
     return 0.5 / (band + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """How a comparison stands, and what judging would do for it. Differences are A minus B, the mean over queries.
+    """The state of a comparison and what judging would add. Differences are A minus B, the mean over queries.
 
-    `known` counts unjudged pairs as not relevant; `expected` and `deviation` are what the prior makes of them.
-    `enough` is how many judgements, best first, would make it sure who is ahead if labels come as expected; None where
-    not even all would. It is about these queries: whether others would say the same is for significance tests.
+    `known` counts unjudged pairs as not relevant; `expected` and `deviation` follow from the prior. `enough` is how
+    many judgements, the most influential first, make it sure which run is ahead if labels are as expected; None if not
+    even all do. It is about these queries; significance tests are about others.
     """
 
     metric: str
@@ -157,45 +152,45 @@ class Outlook:
 
     @property
     def confidence(self) -> float:
-        """That the run ahead in expectation stays ahead once everything is judged."""
+        """The probability that the run that is expected ahead is ahead once everything is judged."""
         if self.deviation == 0:
             return 0.5 if self.expected == 0 else 1.0
         return NormalDist().cdf(abs(self.expected) / self.deviation)
 
     def sentence(self, a: str, b: str) -> str:
-        """What to do, and why."""
+        """What to judge, and why."""
         ahead = a if self.expected > 0 else b
         if not self.unjudged:
             return (
                 f"Every pair that tells {a} from {b} by {self.metric} is judged: the difference is {self.known:+.4f}."
             )
-        stand = (
+        lead = (
             f"{ahead} is expected to be ahead by {abs(self.expected):.4f} {self.metric} on these queries, sure to "
             f"{self.confidence:.0%}"
         )
         if self.enough == 0:
             return (
-                f"Judging more would hardly change who is ahead: {stand}. Whether that holds for other queries, only "
+                f"Judging more would hardly change who is ahead: {lead}. Whether that holds for other queries, only "
                 "more queries tell: rankbook compare."
             )
         if self.enough is None:
-            return f"{self.unjudged} unjudged pairs tell {a} from {b}, and even all may not be enough: {stand}."
+            return f"{self.unjudged} unjudged pairs tell {a} from {b}, and even all may not be enough: {lead}."
         return (
-            f"Judge these {self.enough} to separate {a} from {b}: {stand}. "
+            f"Judge these {self.enough} to separate {a} from {b}: {lead}. "
             f"{self.unjudged} unjudged pairs tell them apart."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """Pairs in the order in which to judge them, the most telling first; and the outlook before the first of them."""
+    """Pairs in the order in which to judge them, the most influential first; and the outlook before the first."""
 
     pairs: tuple[PooledPair, ...]
     outlook: Outlook
 
     @property
     def needed(self) -> tuple[PooledPair, ...]:
-        """Those that the outlook asks for."""
+        """The pairs that make the comparison sure."""
         return self.pairs if self.outlook.enough is None else self.pairs[: self.outlook.enough]
 
 
@@ -203,24 +198,20 @@ def order_by_influence(
     a: Run, b: Run, split: QuerySplit, metric: str = "ndcg@10", judged: Grades | None = None, *, sure: float = SURE
 ) -> PoolPlan:
     """The unjudged pairs that A and B rank differently, by how much each one's label may move the difference."""
-    family, depth = _parsed(metric)
-    known = split.grades if judged is None else judged
-    pairs = list(_pairs((a, b), split, depth))
-    seen = [
-        (pair.best, grade) for pair in pairs if (grade := known.get(pair.query_id, {}).get(pair.item_id)) is not None
-    ]
-    prior = Prior.of(seen if family == "ndcg" else [(rank, min(grade, 1)) for rank, grade in seen])
-    return _PairedRuns(family, depth, known, prior, len(split.queries)).plan(metric, pairs, sure)
-
-
-def _parsed(metric: str) -> tuple[str, int]:
-    found = _METRIC.fullmatch(metric)
-    if found is None:
+    parsed = _METRIC.fullmatch(metric)
+    if parsed is None:
         raise SpecError(
             f"The metric {metric!r} does not add up over ranks, so a label's effect on it is not known beforehand. "
             f"Order by one of {', '.join(FAMILIES)} at a cut-off, such as ndcg@10; or pool by depth."
         )
-    return found[1], int(found[2])
+    family, depth = parsed[1], int(parsed[2])
+    known = split.grades if judged is None else judged
+    pairs = list(_pairs((a, b), split, depth))
+    grades = [
+        (pair.best, grade) for pair in pairs if (grade := known.get(pair.query_id, {}).get(pair.item_id)) is not None
+    ]
+    prior = Prior.of(grades if family == "ndcg" else [(rank, min(grade, 1)) for rank, grade in grades])
+    return _PairedRuns(family, depth, known, prior, len(split.queries)).plan(metric, pairs, sure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,26 +226,27 @@ class _PairedRuns:
         by_query: dict[str, list[PooledPair]] = defaultdict(list)
         for pair in pairs:
             by_query[pair.query_id].append(pair)
-        known, weighed = 0.0, []
+        known, unjudged = 0.0, list[tuple[PooledPair, float]]()
         for query_id, several in by_query.items():
-            here, there = self._of_query(self.known.get(query_id, {}), several)
-            known += here
-            weighed += there
-        ordered = sorted(weighed, key=lambda each: (-each[0].influence, each[0].id))
-        return PoolPlan(tuple(pair for pair, _ in ordered), self._outlook(metric, known, ordered, sure))
-
-    def _of_query(
-        self, grades: Mapping[str, int], pairs: Sequence[PooledPair]
-    ) -> tuple[float, list[tuple[PooledPair, float]]]:
-        """The difference that labels make in one query, and its unjudged pairs with the weight of each one's gain."""
-        scale = self.queries * self._ideal(grades, pairs)
-        weights = {pair: (self._discount(pair.ranks[0]) - self._discount(pair.ranks[1])) / scale for pair in pairs}
-        known = sum(weight * self._gain(grades.get(pair.item_id, 0)) for pair, weight in weights.items())
-        unjudged = [(pair, weight) for pair, weight in weights.items() if weight and pair.item_id not in grades]
-        return known, [(self._with_influence(pair, weight), weight) for pair, weight in unjudged]
-
-    def _with_influence(self, pair: PooledPair, weight: float) -> PooledPair:
-        return PooledPair(*pair.id, pair.ranks, abs(weight) * math.sqrt(self.prior.variance(pair.best)))
+            grades = self.known.get(query_id, {})
+            scale, in_query = self.queries * self._ideal(grades, several), 0.0
+            for pair in several:
+                weight = (self._discount(pair.ranks[0]) - self._discount(pair.ranks[1])) / scale
+                if pair.item_id in grades:
+                    in_query += weight * self._gain(grades[pair.item_id])
+                elif weight:
+                    influence = abs(weight) * math.sqrt(self.prior.variance(pair.best))
+                    unjudged.append((replace(pair, influence=influence), weight))
+            known += in_query
+        unjudged.sort(key=lambda each: (-each[0].influence, each[0].id))
+        expected = known + sum(weight * self.prior.expected(pair.best) for pair, weight in unjudged)
+        # The deviation that is left after judging none, one, two ... pairs: independent errors add by their squares.
+        squares = np.cumsum(np.square([0.0, *(pair.influence for pair, _ in reversed(unjudged))]))
+        left = [float(each) for each in np.sqrt(squares[::-1])]
+        margin = NormalDist().inv_cdf(sure)
+        enough = next((count for count, rest in enumerate(left) if abs(expected) > margin * rest), None)
+        outlook = Outlook(metric, known, expected, left[0], len(unjudged), enough)
+        return PoolPlan(tuple(pair for pair, _ in unjudged), outlook)
 
     def _discount(self, rank: int | None) -> float:
         if rank is None:
@@ -262,13 +254,13 @@ class _PairedRuns:
         return 1 / math.log2(rank + 1) if self.family == "ndcg" else 1.0
 
     def _gain(self, grade: int) -> float:
-        """Linear, as nDCG's is in `evals.metrics`; the others count what is relevant."""
+        """Linear for nDCG, as in `evals.metrics`; the other metrics count relevant items."""
         return float(max(grade, 0) if self.family == "ndcg" else grade > 0)
 
     def _ideal(self, grades: Mapping[str, int], pairs: Sequence[PooledPair]) -> float:
-        """What the score is divided by: the best that can be attained, unjudged pairs counting by expectation.
+        """The divisor of the score: the best attainable value, with unjudged pairs at their expectation.
 
-        Not below one relevant item: a query where nothing is known to be relevant must not outweigh all others.
+        At least that of one relevant item, so that a query without known relevant items does not outweigh the others.
         """
         if self.family == "precision":
             return float(self.depth)
@@ -278,16 +270,3 @@ class _PairedRuns:
             return max(1.0, sum(gains))
         best = sorted(gains, reverse=True)[: self.depth]
         return max(1.0, sum(gain * self._discount(rank) for rank, gain in enumerate(best, start=1)))
-
-    def _outlook(self, metric: str, known: float, ordered: Sequence[tuple[PooledPair, float]], sure: float) -> Outlook:
-        expected = known + sum(weight * self.prior.expected(pair.best) for pair, weight in ordered)
-        left = _left_over([pair.influence for pair, _ in ordered])
-        margin = NormalDist().inv_cdf(sure)
-        enough = next((n for n, rest in enumerate(left) if abs(expected) > margin * rest), None)
-        return Outlook(metric, known, expected, left[0], len(ordered), enough)
-
-
-def _left_over(deviations: Sequence[float]) -> list[float]:
-    """The deviation that is left after judging none, one, two ... of them: independent errors add by their squares."""
-    rest = np.cumsum(np.square([0.0, *reversed(deviations)]))
-    return [float(each) for each in np.sqrt(rest[::-1])]

@@ -1,6 +1,6 @@
-"""From runs, labels and judgements to the queue that a judge works off, for the command line and the page alike.
+"""The queue of pairs for a judge, made of runs, labels and judgements.
 
-Owns what counts as judged already and what a queue holds. The orders are `pooling`'s, the rows `judgements`'s.
+Owns which pairs count as judged and what a queue holds. Their order is in `pooling`, the stored rows in `judgements`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.passages import read_items
 from core.types import Flaw, Place, Row
-from evals.judging.judgements import Judgement, JudgementStatus, Task, signed, standing
-from evals.judging.merging import resolved, with_judgements
-from evals.judging.pooling import Outlook, PooledPair, by_depth, hidden, order_by_influence, pool
+from evals.judging.judgements import Judgement, Task, judge_name, judgement_status
+from evals.judging.merging import settle_grades, with_judgements
+from evals.judging.pooling import Outlook, PooledPair, order_by_depth, order_by_influence, pool, shuffled
 from evals.labels import query_sets
 from evals.labels.label_checks import check_labels
 from evals.runs.types import Run
@@ -45,9 +45,9 @@ class QueueSpec(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Pairs in the order in which they are shown; rank and run are nowhere in it.
+    """Tasks in the order in which they are shown, without ranks and runs.
 
-    `outlook` is there where two runs are to be settled. `gone` counts pairs whose document is no longer there.
+    `outlook` is given where two runs are compared. `gone` counts pairs whose document is no longer stored.
     """
 
     tasks: tuple[Task, ...]
@@ -60,36 +60,35 @@ class Queue:
 async def build_queue(
     store: Store, view: CollectionView, runs: Sequence[Run], spec: QueueSpec, judge: str = ""
 ) -> Queue:
-    """What this judge should grade next. With `again`, all that this judge has not graded; else what nobody has.
+    """What this judge should grade next: pairs that nobody has graded or, with `again`, that this judge has not.
 
-    Models' grades do not count: a pair that only a model has judged still wants a person.
+    Models' grades do not count: a pair that only a model has judged still needs a person.
     """
     split = await _split(store, view, runs)
-    stood = await standing(store, view)
-    judged = _own(stood, judge) if spec.again else with_judgements(split.grades, resolved(stood.current))
+    status = await judgement_status(store, view)
+    if spec.again:
+        judged = with_judgements({}, settle_grades(each for each in status.current if each.judge == judge))
+    else:
+        judged = with_judgements(split.grades, settle_grades(status.current))
     pairs, outlook, sentence = _ordered(runs, split, spec, judged)
     chosen = pairs[: spec.limit]
     items = await read_items(store, view, {pair.item_id for pair in chosen})
     tasks = tuple(Task(split.queries[pair.query_id], items[pair.item_id]) for pair in chosen if pair.item_id in items)
-    return Queue(tasks, sentence, outlook, len(stood.stale), len(chosen) - len(tasks))
+    return Queue(tasks, sentence, outlook, len(status.stale), len(chosen) - len(tasks))
 
 
 async def _split(store: Store, view: CollectionView, runs: Sequence[Run]) -> QuerySplit:
-    """What the runs were made over, as it is labelled now."""
+    """The split that the runs were made over, with its present labels."""
     if not runs:
         raise InputError("A queue is made from what runs found. Name one or more; see `rankbook runs list`.")
     over = {(run.subject.collection, run.subject.query_set, run.subject.split) for run in runs}
     if len(over) > 1:
-        told = "; ".join(f"{split!r} of {name!r} in {collection!r}" for collection, name, split in sorted(over))
-        raise InputError(f"The runs are over different queries ({told}). Name runs over the same split.")
+        splits = "; ".join(f"{split!r} of {name!r} in {collection!r}" for collection, name, split in sorted(over))
+        raise InputError(f"The runs are over different queries ({splits}). Name runs over the same split.")
     collection, name, split_name = over.pop()
     if collection != view.name:
         raise InputError(f"The runs are over the collection {collection!r}, and {view.name!r} was named.")
     return QuerySplit.of(await query_sets.load(store, collection, name=name), split_name)
-
-
-def _own(stood: JudgementStatus, judge: str) -> Grades:
-    return with_judgements({}, resolved(each for each in stood.current if each.judge == judge))
 
 
 def _ordered(
@@ -97,37 +96,32 @@ def _ordered(
 ) -> tuple[list[PooledPair], Outlook | None, str]:
     settle = len(runs) == 2 if spec.order == "auto" else spec.order == "settle"
     if not settle:
-        pooled = by_depth(pool(runs, split, spec.depth, judged), spec.seed)
+        pooled = order_by_depth(pool(runs, split, spec.depth, judged), spec.seed)
         return pooled, None, f"{len(pooled)} unjudged pairs in the top {spec.depth} of {len(runs)} runs."
     if len(runs) != 2:
         raise InputError(f"Two runs can be settled, and {len(runs)} were named. Name two, or order by depth.")
     first, second = runs
     plan = order_by_influence(first, second, split, spec.metric, judged)
     wanted = plan.needed if spec.limit is None else plan.pairs[: spec.limit]
-    sentence = plan.outlook.sentence(*_names(runs))
+    alike = first.name == second.name
+    sentence = plan.outlook.sentence(*(f"{run.name} ({run.id[:8]})" if alike else run.name for run in runs))
     if len(wanted) != len(plan.needed):
         sentence += f" This queue holds {len(wanted)}, the most telling ones."
-    return hidden(wanted, spec.seed), plan.outlook, sentence
-
-
-def _names(runs: Sequence[Run]) -> list[str]:
-    """Of two runs of one name, each with the beginning of its id."""
-    alike = len({run.name for run in runs}) < len(runs)
-    return [f"{run.name} ({run.id[:8]})" if alike else run.name for run in runs]
+    return shuffled(wanted, spec.seed), plan.outlook, sentence
 
 
 @dataclass(frozen=True, slots=True)
-class FromFile:
-    """Judgements of a file, and what was wrong with other lines of it."""
+class FileJudgements:
+    """Judgements of a file, and flaws of its other lines."""
 
     judgements: tuple[Judgement, ...]
     flaws: tuple[Flaw, ...]
 
 
-async def from_file(
+async def read_judgements(
     store: Store, view: CollectionView, path: Path, judge: str, *, name: str = DEFAULT_QUERY_SET, note: str = ""
-) -> FromFile:
-    """Grades of `query item grade` or TREC's four columns as judgements on the texts as they are; nothing is kept."""
+) -> FileJudgements:
+    """The grades of a qrels file as judgements of the present texts. Nothing is stored."""
     require_file(path, "a file of grades")
     with open_file(path) as stream:
         rows = list(read_qrels(stream, str(path), "judged"))
@@ -135,15 +129,14 @@ async def from_file(
     items = await read_items(store, view, {row.value.item_id for row in rows if not isinstance(row, Flaw)})
     queries = [Row(query, Place(name)) for query in labelled.queries]
     checked = check_labels(queries, rows, has_item=items.__contains__)
-    judge = signed(judge)
-    labels = [row.value for row in checked.labels]
-    made = [
+    judge = judge_name(judge)
+    judgements = [
         Judgement(each.query_id, each.item_id, judge, each.grade, items[each.item_id].version, note=note)
-        for each in labels
+        for each in (row.value for row in checked.labels)
     ]
-    return FromFile(tuple(made), tuple(flaw for flaw in checked.flaws if flaw.place.file == str(path)))
+    return FileJudgements(tuple(judgements), tuple(flaw for flaw in checked.flaws if flaw.place.file == str(path)))
 
 
-def described(task: Task) -> Mapping[str, str]:
-    """A task as plain values, for tables and machines."""
+def task_values(task: Task) -> Mapping[str, str]:
+    """A task as plain values, for tables and JSON."""
     return {"query_id": task.query.id, "query": task.query.text, "item_id": task.item.id, "title": task.item.title}

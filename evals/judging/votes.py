@@ -1,7 +1,7 @@
-"""Votes of a demo's visitors: which of the variants side by side was better for a query. Kept, taken back, tallied.
+"""Votes of a demo's visitors on which of several variants is better for a query: stored, withdrawn and tallied.
 
-Owns the rows of contests and votes and what they come to. It does not know how they were shown. A visitor has one vote
-a query, the latest. `cast` asks for no more than INSERT and UPDATE on the votes: a demo's own role may do nothing else.
+Owns the tables of contests and votes and their statistics, not how variants were shown. A visitor's latest vote on a
+query counts. `cast` needs no more than INSERT and UPDATE on the votes, as a demo's own role may do nothing else.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ LONGEST_QUERY: Final = 300  # characters; a row of the votes' index holds 2,700 
 LONGEST_VISITOR: Final = 64
 CONFIDENCE: Final = 0.95
 KEY_DIGITS: Final = 16
-MOST_OF_ONE: Final = 0.5  # a visitor with more than this share of the decided votes is pointed out
+MOST_OF_ONE: Final = 0.5  # the share of one visitor in the decided votes above which a sentence says so
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Variants side by side: their ids, and the names under which people read of them."""
+    """Variants that are compared: their ids, and the names that visitors see."""
 
     collection: str
     variants: Mapping[str, str]
@@ -47,7 +47,7 @@ class Contest:
 
     @property
     def key(self) -> str:
-        """The same for the same variants, in whatever order and under whatever names."""
+        """Equal for the same variants in any order and under any names."""
         content = "\0".join([self.collection, *sorted(self.variants)])
         return hashlib.sha256(content.encode()).hexdigest()[:KEY_DIGITS]
 
@@ -59,18 +59,18 @@ class Contest:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one visitor said of one query; a choice of None was taken back."""
+    """One visitor's choice for one query; None if it was withdrawn."""
 
     visitor: str
     query: str
     choice: str | None
 
 
-# -- kept ------------------------------------------------------------------------------------------------------------
+# -- stored ------------------------------------------------------------------------------------------------------------
 
 
 async def announce(store: Store, contest: Contest) -> None:
-    """Make the contest known, so that there can be votes. Known already, it takes the new names."""
+    """Store the contest, so that there can be votes, or its new names."""
     row = {"key": contest.key, "collection": contest.collection, "variants": dict(contest.variants)}
     statement = insert(StoredContest).values(row)
     renamed = {"variants": statement.excluded.variants, "begun_at": func.now()}
@@ -79,7 +79,7 @@ async def announce(store: Store, contest: Contest) -> None:
 
 
 async def cast(store: Store, contest: Contest, vote: Vote) -> None:
-    """Keep a vote, in the place of what this visitor said of that query before."""
+    """Store a vote in place of the visitor's earlier one for that query."""
     if not sanitize.storable(vote.visitor + vote.query) or not 0 < len(vote.visitor) <= LONGEST_VISITOR:
         raise InputError("The vote names no visitor or no query that can be kept.")
     row = {
@@ -98,21 +98,21 @@ async def cast(store: Store, contest: Contest, vote: Vote) -> None:
 
 
 async def choice_of(store: Store, contest: Contest, visitor: str, query: str) -> str | None:
-    """What the visitor said of the query, if anything."""
+    """The visitor's choice for the query, if any."""
     mine = (StoredVote.visitor == visitor, StoredVote.query == query[:LONGEST_QUERY])
     async with store.begin(read_only=True) as connection:
         return await connection.scalar(select(StoredVote.choice).where(StoredVote.contest == contest.key, *mine))
 
 
 async def count(store: Store, contest: Contest) -> int:
-    """How many votes there are."""
-    standing = (StoredVote.contest == contest.key, StoredVote.choice.is_not(None))
+    """How many votes there are that were not withdrawn."""
+    valid = (StoredVote.contest == contest.key, StoredVote.choice.is_not(None))
     async with store.begin(read_only=True) as connection:
-        return int(await connection.scalar(select(func.count()).select_from(StoredVote).where(*standing)) or 0)
+        return int(await connection.scalar(select(func.count()).select_from(StoredVote).where(*valid)) or 0)
 
 
 async def contests(store: Store, collection: str) -> list[tuple[Contest, list[Vote]]]:
-    """All contests of a collection with their votes, the one begun last first."""
+    """All contests of a collection with their votes, the latest first."""
     table = StoredContest
     wanted = select(table.__table__).where(table.collection == collection)
     given = select(StoredVote.__table__).join(table, table.key == StoredVote.contest)
@@ -130,7 +130,7 @@ async def contests(store: Store, collection: str) -> list[tuple[Contest, list[Vo
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A variant's part of the decided votes, with Wilson's interval; without a decided vote it could be anything."""
+    """A variant's share of the decided votes, with Wilson's interval, which is 0 to 1 without a vote."""
 
     name: str
     variant: str
@@ -141,8 +141,8 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class OfQuery:
-    """What was said of one query: votes by name, "both" and "neither" among them."""
+class QueryVotes:
+    """The votes on one query by variant name, with "both" and "neither"."""
 
     query: str
     votes: Mapping[str, int]
@@ -150,7 +150,7 @@ class OfQuery:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a contest's votes come to. `lead` is the leader's share against the runner-up alone."""
+    """The statistics of a contest's votes. `lead` is the leader's share against the runner-up alone."""
 
     contest: str
     votes: int
@@ -158,7 +158,7 @@ class Tally:
     both: int
     neither: int
     shares: tuple[Share, ...]
-    queries: tuple[OfQuery, ...]
+    queries: tuple[QueryVotes, ...]
     lead: Share | None
     eager: float  # the largest part of the decided votes that came from one visitor
 
@@ -167,13 +167,15 @@ class Tally:
         return sum(each.votes for each in self.shares)
 
     def sentences(self) -> list[str]:
-        """The verdict, and what to keep in mind."""
+        """The verdict, and a caution where one visitor gave most votes."""
         if not self.votes:
             return ["Nobody has voted yet."]
-        said = [self._verdict()]
+        sentences = [self._verdict()]
         if self.decided > 1 and self.eager > MOST_OF_ONE:
-            said.append(f"One visitor gave {self.eager:.0%} of the decided votes, which the interval does not know.")
-        return said
+            sentences.append(
+                f"One visitor gave {self.eager:.0%} of the decided votes, which the interval does not know."
+            )
+        return sentences
 
     def _verdict(self) -> str:
         if self.lead is None:
@@ -190,31 +192,28 @@ class Tally:
 
 
 def tally(contest: Contest, votes: Iterable[Vote]) -> Tally:
-    """Counts, and Wilson's intervals (1927) of the decided votes. They take each vote as independent of the others."""
-    standing = [vote for vote in votes if vote.choice is not None]
-    counts = Counter(vote.choice for vote in standing)
+    """Counts, and Wilson's intervals (1927) of the decided votes, which assume that votes are independent."""
+    valid = [vote for vote in votes if vote.choice is not None]
+    counts = Counter(vote.choice for vote in valid)
     wins = {variant: counts[variant] for variant in contest.variants}
-    decided = [vote for vote in standing if vote.choice in wins]
+    decided = [vote for vote in valid if vote.choice in wins]
     shares = [_share(name, each, wins[each], len(decided)) for each, name in contest.variants.items()]
     shares.sort(key=lambda share: (-share.votes, share.name))
+    lead = None
+    if len(shares) > 1 and shares[0].votes:
+        first, second = shares[0], shares[1]
+        lead = _share(first.name, first.variant, first.votes, first.votes + second.votes)
     return Tally(
         contest.key,
-        len(standing),
-        len({vote.visitor for vote in standing}),
+        len(valid),
+        len({vote.visitor for vote in valid}),
         counts[BOTH],
         counts[NEITHER],
         tuple(shares),
-        _by_query(contest, standing),
-        _lead(shares),
+        _votes_by_query(contest, valid),
+        lead,
         max(Counter(vote.visitor for vote in decided).values(), default=0) / max(1, len(decided)),
     )
-
-
-def _lead(shares: Sequence[Share]) -> Share | None:
-    if len(shares) < 2 or not shares[0].votes:
-        return None
-    first, second = shares[0], shares[1]
-    return _share(first.name, first.variant, first.votes, first.votes + second.votes)
 
 
 def _share(name: str, variant: str, votes: int, of: int) -> Share:
@@ -226,11 +225,11 @@ def _share(name: str, variant: str, votes: int, of: int) -> Share:
     return Share(name, variant, votes, votes / of, float(interval.low), float(interval.high))
 
 
-def _by_query(contest: Contest, votes: Sequence[Vote]) -> tuple[OfQuery, ...]:
+def _votes_by_query(contest: Contest, votes: Sequence[Vote]) -> tuple[QueryVotes, ...]:
     """The queries with most votes first."""
     names = {**contest.variants, BOTH: BOTH, NEITHER: NEITHER}
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for vote in votes:
         counts[vote.query][names[vote.choice or NEITHER]] += 1
     ordered = sorted(counts, key=lambda query: (-counts[query].total(), query))
-    return tuple(OfQuery(query, dict(counts[query])) for query in ordered)
+    return tuple(QueryVotes(query, dict(counts[query])) for query in ordered)

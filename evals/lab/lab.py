@@ -116,7 +116,7 @@ class Lab(Displayable):
 
     @property
     def store(self) -> Store:
-        """The open store; a closed one would open connections again that nobody gives back."""
+        """The open store; a closed one would open connections again that are never given back."""
         if self.closed:
             raise StoreError(f"This lab is closed. Open {self.collection!r} anew.")
         return self._store
@@ -139,7 +139,7 @@ class Lab(Displayable):
     # -- asking ------------------------------------------------------------------------------------------------------
 
     def variant(self, reference: Reference) -> Variant:
-        """What a name, a path or a dictionary stands for here: a bare leg searches the first chunk set."""
+        """The variant of a name, a path or a dictionary; a bare leg searches the first chunk set."""
         return resolve_variant(reference, chunks=self._open().view.default_chunk_set)
 
     @overload
@@ -415,7 +415,7 @@ class Lab(Displayable):
         ).tables()
 
     def _open(self) -> EvalContext:
-        """As it stands now: somebody may have added documents or labels meanwhile."""
+        """Read anew for each method: documents or labels may have been added since."""
         return bridge.run(open_eval(self.store, self.collection, self.query_set, resources=self.resources))
 
     def _long(self, work: Callable[[Listener], Coroutine[Any, Any, T]]) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -69,50 +69,36 @@ class LabHits(Displayable, Sequence[Hit]):
 
     def tables(self) -> tuple[Table, ...]:
         bundle, legs = self.bundle, self.bundle.variant.leg_names
-        several = legs if len(legs) > 1 else ()
-        rows = tuple((*_line(hit, bundle.query), *_ranks(hit, several)) for hit in bundle.hits)
+        several, rows = legs if len(legs) > 1 else (), []
+        for hit in bundle.hits:
+            place = " > ".join(hit.heading_path) or hit.title
+            where = f"{place} (p. {hit.page_first})" if hit.page_first else place
+            document = TableCell(hit.item_id, hint=hit.id if hit.id != hit.item_id else "")
+            text = snippet(hit.text, [bundle.query], SNIPPET).text
+            found_by = {each.leg: each for each in hit.legs}
+            ranks = [TableCell("-")] * len(several)
+            for at, leg in enumerate(several):
+                if (score := found_by.get(leg)) is not None:
+                    hint = f"{leg}: {score.raw:.4g}, adds {score.contribution:.4g}"
+                    ranks[at] = TableCell(str(score.rank), hint=hint)
+            rows.append((hit.rank, f"{hit.score:.3f}", document, where, text, *ranks))
         title = f"{bundle.variant.name}: {bundle.query} ({bundle.trace.milliseconds:.0f} ms)"
         columns = ("", "score", "document", "where", "text", *several)
-        return (Table(title, columns, rows, ("", "score", *several), (*_nothing(rows), *bundle.trace.notes)),)
+        notes = ([] if rows else ["Nothing was found."]) + [*bundle.trace.notes]
+        return (Table(title, columns, tuple(rows), ("", "score", *several), tuple(notes)),)
 
     def frame(self) -> pd.DataFrame:
         """One row a hit, with its rank in each leg."""
         import pandas as pd
 
         legs = self.bundle.variant.leg_names
-        rows = [
-            (hit.rank, hit.score, hit.id, hit.item_id, hit.title, hit.text, *(_rank(hit, leg) for leg in legs))
-            for hit in self.bundle.hits
-        ]
+        rows = []
+        for hit in self.bundle.hits:
+            ranks = {each.leg: each.rank for each in hit.legs}
+            own = (hit.rank, hit.score, hit.id, hit.item_id, hit.title, hit.text)
+            rows.append((*own, *(ranks.get(leg) for leg in legs)))
         columns = ["rank", "score", "id", "item_id", "title", "text", *(f"rank in {leg}" for leg in legs)]
         return pd.DataFrame(rows, columns=columns)
-
-
-def _line(hit: Hit, query: str) -> tuple[object, ...]:
-    place = " > ".join(hit.heading_path) or hit.title
-    where = f"{place} (p. {hit.page_first})" if hit.page_first else place
-    document = TableCell(hit.item_id, hint=hit.id if hit.id != hit.item_id else "")
-    return hit.rank, f"{hit.score:.3f}", document, where, snippet(hit.text, [query], SNIPPET).text
-
-
-def _ranks(hit: Hit, legs: Sequence[str]) -> Iterator[TableCell]:
-    """Where each leg had it; how much of the score is that leg's doing, when one looks closer."""
-    by_name = {each.leg: each for each in hit.legs}
-    for leg in legs:
-        said = by_name.get(leg)
-        yield (
-            TableCell("-")
-            if said is None
-            else TableCell(str(said.rank), hint=f"{leg}: {said.raw:.4g}, adds {said.contribution:.4g}")
-        )
-
-
-def _rank(hit: Hit, leg: str) -> int | None:
-    return next((each.rank for each in hit.legs if each.leg == leg), None)
-
-
-def _nothing(rows: Sequence[object]) -> tuple[str, ...]:
-    return () if rows else ("Nothing was found.",)
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,7 +157,12 @@ class Compared(Displayable):
 
     def tables(self) -> tuple[Table, ...]:
         pair = (self.comparison.system, self.comparison.baseline)
-        deciding = tuple(self._row(each) for each in self._deciding())
+        # Where all differ alike none decides, and the first will do.
+        chosen = self.comparison.deciding or self.comparison.queries[:SHOWN]
+        deciding = tuple(
+            (query, text, f"{one:.3f}", f"{other:.3f}", _signed(difference))
+            for query, text, one, other, difference in map(self._values, chosen)
+        )
         columns = ("query", "text", *pair, "difference")
         kinds = tuple(
             (each.group or "(none)", str(each.finding.verdict), TableCell(_signed(each.finding.difference.mean)))
@@ -193,19 +184,11 @@ class Compared(Displayable):
             rows, columns=["query", "text", self.comparison.system, self.comparison.baseline, "difference"]
         )
 
-    def _deciding(self) -> Sequence[QueryDifference]:
-        """Where all differ alike none decides, and the first will do."""
-        return self.comparison.deciding or self.comparison.queries[:SHOWN]
-
     def _values(self, each: QueryDifference) -> tuple[str, str, float, float, float]:
         scores = [
             self.board.of(name, self.metric)[each.query] for name in (self.comparison.system, self.comparison.baseline)
         ]
         return each.query, self.board.split.queries[each.query].text, scores[0], scores[1], each.difference
-
-    def _row(self, each: QueryDifference) -> tuple[str, str, str, str, str]:
-        query, text, one, other, difference = self._values(each)
-        return query, text, f"{one:.3f}", f"{other:.3f}", _signed(difference)
 
 
 def _signed(value: float | None) -> str:
@@ -231,7 +214,7 @@ class LabSweep(Displayable):
         return made if name is None else made.but(name=name)
 
     def tables(self) -> tuple[Table, ...]:
-        summary = sweep_summary.summarised(self.tuned)
+        summary = sweep_summary.summarise(self.tuned)
         legs = self.tuned.surfaces[0].legs
         rows = tuple(
             (
@@ -249,7 +232,7 @@ class LabSweep(Displayable):
         """Every point of the chosen surface: weights, mean, and whether it is tied with the best."""
         import pandas as pd
 
-        points = sweep_summary.summarised(self.tuned).points
+        points = sweep_summary.summarise(self.tuned).points
         return pd.DataFrame([{**each.weights, "mean": each.mean, "tied": each.tied} for each in points])
 
 

@@ -1,6 +1,6 @@
 """All queries of a split fused at once, as arrays, to the last bit as a search fuses each.
 
-The numbers come from `core.fusion`: no formula stands here a second time.
+The numbers come from `core.fusion`: no formula is repeated here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class FusionArrays:
-    """`units` are in the order of their bytes, so a unit's number is its place among equals; -1 fills rows up.
+    """The legs' rankings of all queries as arrays.
+
+    `units` are in the order of their bytes, so that a unit's number decides between equal scores; -1 fills rows up.
 
     `candidates` holds each query's units in that order, `ranks` their ranks by leg, from 1, and 0 where the leg did not
     return them. `scores` are the legs' own, best first. `unanswered` are queries that a leg failed at.
@@ -52,7 +54,7 @@ class FusionArrays:
 
     @classmethod
     def of(cls, legs: Sequence[LegRankings], queries: Sequence[str] | None = None) -> FusionArrays:
-        """The queries in the order given, by default all that any leg was asked, by their ids."""
+        """The queries in the order given, by default all that any leg was run for, by their ids."""
         for name, times in Counter(leg.name for leg in legs).items():
             if times > 1:
                 raise SpecError(
@@ -106,7 +108,7 @@ class FusionArrays:
         ]
 
     def hollow(self, weights: Sequence[float]) -> list[LegRanking]:
-        """The legs with their weights and nothing found: all that a fusion needs to say who has a say."""
+        """The legs with their weights and without candidates: enough for a fusion to say which of them count."""
         if len(weights) != len(self.legs):
             raise SpecError(f"{len(weights)} weights were given for {len(self.legs)} legs: {', '.join(self.names)}.")
         return [
@@ -171,7 +173,7 @@ def _laid_out(
     ranks = np.zeros((len(legs), len(queries), width), dtype=np.int64)
     ranks[leg, row, column[which]] = place + 1
     if np.count_nonzero(ranks) < len(row) or not np.isfinite(scores[within]).all():
-        for each in legs:  # a unit stands twice, or a score is no number: `core.fusion` says which
+        for each in legs:  # a unit occurs twice, or a score is no number: `core.fusion` says which
             for query in queries:
                 ranking = each.rankings[query]
                 LegRanking(each.name, 1.0, tuple(map(Candidate, ranking.ids, ranking.scores)))
@@ -230,7 +232,7 @@ def ordered(arrays: FusionArrays, fusion: Fusion, weights: Sequence[float]) -> F
     hollow = arrays.hollow(weights)
     there = arrays.candidates >= 0
     scores: Floats = np.zeros(arrays.candidates.shape)
-    with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+    with np.errstate(over="ignore", invalid="ignore"):  # checked below
         for leg, ranking in enumerate(hollow):
             if fusion.weight_of(ranking) > 0:
                 scores += np.take_along_axis(table(arrays, fusion, leg, ranking), arrays.ranks[leg], axis=1)
@@ -300,7 +302,7 @@ class ResultCut:
 EVERYTHING, NOTHING = ResultCut(), Ranking()
 
 
-def fused(
+def fuse_all(
     legs: Sequence[LegRankings] | FusionArrays,
     fusion: Fusion,
     weights: Weights | None = None,

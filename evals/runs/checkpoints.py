@@ -28,7 +28,7 @@ class Batches:
     state: str
 
     async def load(self, digest: str, depth: int, *, deeper: bool = False) -> QueryResults:
-        """The rankings at that depth; with `deeper` those of a deeper run too, to be cut by whoever wants less."""
+        """The rankings at that depth; with `deeper` those of a deeper run too, to be cut by the caller."""
         wanted = RankingBatch.depth >= depth if deeper else RankingBatch.depth == depth
         query = (
             select(RankingBatch.rankings)

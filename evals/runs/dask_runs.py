@@ -106,7 +106,7 @@ async def _store(origin: BatchOrigin) -> Store:
         )
     async with _opening:
         if dsn not in _opened:
-            try:  # without a lease on an embedded server: whoever asked for the work holds one, and workers outlive it
+            try:  # without a lease on an embedded server: the one who sent the work holds it, and workers live longer
                 _opened[dsn] = await Store.open(dsn)
             except ConnectionFailed as error:
                 raise ClusterFailed(f"{_here()} cannot reach the database. {error}") from error
@@ -150,7 +150,7 @@ class DaskWorkers:
     connections: int = CONNECTIONS
 
     def can_run(self, work: LegTask | Variant) -> bool:
-        """Whether workers find what would be found here: any leg, and a variant that asks nobody else meanwhile."""
+        """Whether workers find what would be found here: not where a variant calls endpoints or reads local files."""
         if isinstance(work, LegTask):
             return True
         resources = self.context.resources

@@ -34,7 +34,7 @@ QUERY, ITEM, SCORE, RANK = (
 )
 FIRST = 3  # unknown documents that are named
 LARGEST = 4 * 2**30  # bytes that a run becomes in memory while it is read
-A_ROW = 400  # of them for each row besides its ids
+A_ROW = 400  # bytes for each row, besides its ids
 WRITTEN = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".run", ".trec", ".txt")
 
 
@@ -115,7 +115,7 @@ def foreign(run: Run, split: QuerySplit, flaws: Sequence[Flaw] = (), tied: Seque
 
 
 def with_unknown(found: ForeignRun, unknown: Collection[str]) -> ForeignRun:
-    """With what to say of documents that the collection has not got: nobody can have judged them."""
+    """With a note on documents that the collection does not have, and that cannot have been judged."""
     gone = frozenset(unknown)
     every = dict.fromkeys(item for ranked in found.run.rankings.values() for item in ranked.item_ids)
     met = [item for item in every if item in gone]
@@ -252,7 +252,7 @@ def _number(given: object) -> float | None:
 
 
 def _usable(rows: Iterable[Row[_RunLine] | Flaw], flaws: list[Flaw], path: Path, largest: int) -> Iterator[_RunLine]:
-    """The rows that can be used. An item that a query has twice is said, and keeps its better place."""
+    """The rows that can be used. An item that a query has twice is noted, and keeps its better place."""
     seen: set[tuple[str, str]] = set()
     left = largest
     for row in rows:

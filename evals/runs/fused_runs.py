@@ -18,7 +18,7 @@ from core.errors import StoreError
 from core.pipeline.retriever import DEEPER, DEEPEST
 from core.store.engine import Store
 from core.store.search_target import SearchTarget
-from evals.runs.batch_fusion import FusionArrays, ResultCut, fused
+from evals.runs.batch_fusion import FusionArrays, ResultCut, fuse_all
 from evals.runs.plan import FusedVariant, LegUse
 from evals.runs.queries import leg_target
 from evals.runs.query_runs import QueryRunner
@@ -62,7 +62,11 @@ class FusedRunner:
             short = await self._fuse(fused_variant, now, results)
             if variant.rollup is None or attempt == DEEPEST - 1:
                 break
-            pending = [query for query in short if _has_more(now, query)]
+            # Where no leg may find more, asking deeper brings nothing.
+            deeper = [(found.rankings, depths[name]) for name, found in legs.items()]
+            pending = [
+                query for query in short if any(query in of and of[query].length >= depth for of, depth in deeper)
+            ]
             if not pending:
                 break
             depths = {name: depth * DEEPER for name, depth in depths.items()}
@@ -86,7 +90,7 @@ class FusedRunner:
             if available:
                 short += await self._fuse_group(fused_variant, now, available, queries, results)
                 continue
-            first = next(iter(now.legs.values()))  # all are missing: the first one's reason stands, as in a search
+            first = next(iter(now.legs.values()))  # all are missing: the first one's reason is given, as in a search
             for query in queries:
                 results.failures[query], results.rankings[query] = first.missing(query), Ranking()
         return short
@@ -105,9 +109,14 @@ class FusedRunner:
             LegRankings(use.name, use.leg, now.depths[use.name], await self._leg_rankings(use, now, queries))
             for use in uses
         ]
-        begun = time.perf_counter()
-        arrays, weights = self._fusion_arrays(uses, now, legs, queries), [use.leg.weight for use in uses]
-        rankings = await asyncio.to_thread(fused, arrays, variant.fusion, weights, ResultCut.of(variant).lifted())
+        begun, weights = time.perf_counter(), [use.leg.weight for use in uses]
+        key = (tuple((use.name, use.task.digest, now.depths[use.name]) for use in uses), tuple(queries))
+        if key not in self._arrays:
+            if len(self._arrays) >= ARRAYS_KEPT:
+                del self._arrays[next(iter(self._arrays))]
+            self._arrays[key] = FusionArrays.of(legs, queries)
+        arrays = self._arrays[key]
+        rankings = await asyncio.to_thread(fuse_all, arrays, variant.fusion, weights, ResultCut.of(variant).lifted())
         results.rankings |= rankings
         # An estimate: legs run side by side, so the slowest counts, and the fusing is shared out evenly.
         fusing = (time.perf_counter() - begun) * 1000 / len(queries)
@@ -120,23 +129,13 @@ class FusedRunner:
         counted = rankings
         if variant.rollup and variant.min_score > 0:  # what a low score drops, the pipeline does not make up for
             every = ResultCut(fused_depth=variant.fused_depth, rollup=variant.rollup)
-            counted = await asyncio.to_thread(fused, arrays, variant.fusion, weights, every)
+            counted = await asyncio.to_thread(fuse_all, arrays, variant.fusion, weights, every)
         short = [query for query in queries if counted[query].length < variant.top_k]
         if not short or not variant.rollup or not variant.fused_depth:
             return short
         # Where as many were fused as may go on, the query has all that it can have.
-        whole = fused(arrays, variant.fusion, weights, ResultCut(fused_depth=variant.fused_depth))
+        whole = fuse_all(arrays, variant.fusion, weights, ResultCut(fused_depth=variant.fused_depth))
         return [query for query in short if whole[query].length != variant.fused_depth]
-
-    def _fusion_arrays(
-        self, uses: Sequence[LegUse], now: _Round, legs: Sequence[LegRankings], queries: Sequence[str]
-    ) -> FusionArrays:
-        key = (tuple((use.name, use.task.digest, now.depths[use.name]) for use in uses), tuple(queries))
-        if key not in self._arrays:
-            if len(self._arrays) >= ARRAYS_KEPT:
-                del self._arrays[next(iter(self._arrays))]
-            self._arrays[key] = FusionArrays.of(legs, queries)
-        return self._arrays[key]
 
     async def _leg_rankings(self, use: LegUse, now: _Round, queries: Sequence[str]) -> dict[str, Ranking]:
         """The leg's first so many, with the items and places of what it found."""
@@ -152,15 +151,8 @@ class FusedRunner:
         return cut
 
 
-def _has_more(now: _Round, query: str) -> bool:
-    """Whether a leg may find more, so that asking deeper can bring something."""
-    return any(
-        query in leg.rankings and leg.rankings[query].length >= now.depths[name] for name, leg in now.legs.items()
-    )
-
-
 def placed(ranking: Ranking, depth: int, places: Mapping[str, UnitPlace]) -> Ranking:
-    """The first so many, with the item of each unit and where it stands in it."""
+    """The first so many, with each unit's item and its place in it."""
     ids = ranking.ids[:depth]
     found = [places[unit] for unit in ids]
     spans = tuple(span for _, span in found if span is not None)

@@ -34,7 +34,7 @@ CHUNKS_AN_ITEM = 3  # an item's chunks in a ranking on average: the k-th item is
 CONNECTIONS = 4  # queries at once: each takes a process of the server, and these are ordinary machines
 # Without these stages a ranking is its legs' alone, fused as `evals.runs.batch_fusion` and the weight surface do it.
 PER_QUERY = ("expand", "route", "per_item_cap", "rerank", "late", "pack")
-NOT_OF_THE_LEG = {"weight", "label", "depth"}  # options of a leg that change nothing of what it finds at a depth
+NOT_OF_THE_LEG = {"weight", "label", "depth"}  # options of a leg that do not change what it finds at a depth
 DEFAULT_RULES = Rules()
 
 
@@ -71,7 +71,7 @@ class EvalOptions:
 
     @property
     def deep(self) -> EvalOptions:
-        """The same for deep runs, which nobody ships, times or names."""
+        """The same for deep runs, which are not what ships: they are neither timed nor named."""
         return replace(self, as_shipped=False, time_live=0, rename=False)
 
     def needs_deep_run(self, variant: Variant) -> bool:
@@ -85,7 +85,7 @@ class EvalOptions:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A variant, as it ships and as it is asked, and the id of its run."""
+    """A variant as it ships and as it is searched with, and the id of its run."""
 
     variant: Variant
     deepened: Variant
@@ -94,9 +94,9 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class SearchState:
-    """What all leg runs of a plan depend on beside their own options.
+    """What all leg runs of a plan depend on, besides their own options.
 
-    `state` stands for the collection's content and the code: results kept under another one are of no use. `queries` is
+    `state` identifies the collection's content and the code: results kept under another one are not used. `queries` is
     the digest of the split's queries, `models` the model by which a chunk set is searched where a variant names none,
     and `marks` what a model's vectors depend on (`evals.runs.provenance.vector_mark`).
     """

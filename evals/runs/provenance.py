@@ -1,4 +1,4 @@
-"""What a run's identity depends on beside its variant: the collection's content, the code, the server, the models."""
+"""What a run's identity depends on besides its variant: the collection's content, the code, the server, the models."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
 from importlib import metadata
@@ -39,7 +40,7 @@ from core.store.schema import Collection, ItemRow
 from core.variant import Variant
 from evals.runs.code_digest import CHECKOUT
 
-Counted = tuple[str, ...]  # the rows, and a sum over them that any change of one moves
+Counted = tuple[str, ...]  # the number of rows, and a sum over them that changes with any of them
 _counted: WeakKeyDictionary[Store, dict[str, tuple[str, Counted]]] = WeakKeyDictionary()
 
 
@@ -119,10 +120,10 @@ def code_version() -> str:
     if (CHECKOUT / ".git").exists():
         command = ["git", "-C", str(CHECKOUT), "describe", "--tags", "--always", "--dirty"]
         try:
-            asked = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
-            return asked.stdout.strip()
+            described = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
+            return described.stdout.strip()
         except (OSError, subprocess.SubprocessError):
-            pass  # no git, or somebody else's checkout: the package's version stands in
+            pass  # no git, or another project's checkout: the package's version is taken
     return package_version()
 
 
@@ -171,6 +172,11 @@ async def environment(store: Store, view: CollectionView) -> dict[str, Any]:
         if view.row.attached is not None:
             table = attached.Attachment.of(view).table
             indexes += await connection.execute(INDEXES, {"namespace": table.namespace, "relation": table.table})
+    # How texts were cut and by what embedded, of which a variant names no more than the chunk set.
+    chunkers = {each.name: dict(each.chunker) for each in view.chunk_sets if each.chunker}
+    names, models = {each.key: each.name for each in view.chunk_sets}, defaultdict(list)
+    for each in view.embedding_sets:
+        models[names.get(each.chunk_set, ITEMS)].append(f"{each.model}, {each.index} index")
     return {
         "code": await asyncio.to_thread(code_version),
         "rankbook": package_version(),
@@ -178,19 +184,9 @@ async def environment(store: Store, view: CollectionView) -> dict[str, Any]:
         "packages": {name: package_version(name) for name in PACKAGES},
         "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count()},
         "server": server,
-        "searched": _searched(view),
+        "searched": {"language": view.row.language, "chunks": chunkers, "models": dict(models)},
         "indexes": {row.relname: row.pg_relation_size for row in indexes},
     }
-
-
-def _searched(view: CollectionView) -> dict[str, Any]:
-    """How texts were cut and by what embedded, of which a variant names no more than the chunk set."""
-    names = {each.key: each.name for each in view.chunk_sets}
-    models: dict[str, list[str]] = {}
-    for each in view.embedding_sets:
-        models.setdefault(names.get(each.chunk_set, ITEMS), []).append(f"{each.model}, {each.index} index")
-    chunkers = {each.name: dict(each.chunker) for each in view.chunk_sets if each.chunker}
-    return {"language": view.row.language, "chunks": chunkers, "models": models}
 
 
 def _processor() -> str:

@@ -143,8 +143,14 @@ class LegQuerier:
         """As a search asks it. The time includes the embedding, whichever leg it was made for."""
         embedding = self.vectors.milliseconds.get((model or "", query), 0.0) if task.leg.uses_model else 0.0
         kind, excluded = kind_of(task.leg), self.split.excluded.get(query, frozenset())
+        if query not in self._prepared:
+
+            async def embed(model: str, _: str) -> Vectors:
+                return await self.vectors.of(model, query)
+
+            self._prepared[query] = PreparedQuery(self.split.queries[query].text, embed)
         try:
-            recalling = connection.recall(self._query(query), kind, task.leg, task.depth, excluded)
+            recalling = connection.recall(self._prepared[query], kind, task.leg, task.depth, excluded)
             answer = await run_cancellable(recalling, self.context.cancellation, self.context.deadline)
         except Exception as error:
             results.failures[query] = reason_of(error)
@@ -156,16 +162,6 @@ class LegQuerier:
         candidates = answer.found.candidates
         results.rankings[query] = Ranking([sys.intern(x.id) for x in candidates], [x.score for x in candidates])
         results.milliseconds[query] = answer.milliseconds + embedding
-
-    def _query(self, query: str) -> PreparedQuery:
-        """One a query: legs share its vectors."""
-        if query not in self._prepared:
-
-            async def embed(model: str, _: str) -> Vectors:
-                return await self.vectors.of(model, query)
-
-            self._prepared[query] = PreparedQuery(self.split.queries[query].text, embed)
-        return self._prepared[query]
 
 
 class MissingLegProbe:
@@ -241,7 +237,7 @@ async def time_queries(
 ) -> QueryResults:
     """The times of so many queries, spread over all and the same ones every time, searched one after the other.
 
-    One that is not timed goes before them. A query that fails has no time: its reason stands in the run already.
+    One that is not timed goes before them. A query that fails has no time; the run says why already.
     """
     results, ids, title = QueryResults(), list(split.queries), f"timing {variant.name}"
     count = min(count, len(ids))

@@ -96,7 +96,7 @@ class QueryRunner:
                 else:
                     await search_queries(self.context, self.split, work, some, self.connections, found)
             except BaseException:
-                with suppress(Exception):  # the server may be what was lost: that is what is told
+                with suppress(Exception):  # the server may be what was lost: that error is raised
                     await self.batches.save(*key, found)
                 raise
             await keep(found, len(some))

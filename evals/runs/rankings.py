@@ -125,7 +125,7 @@ class Ranking:
         return hash(self._plain)
 
     def __repr__(self) -> str:
-        return "Ranked(ids={!r}, scores={!r}, items={!r}, spans={!r})".format(*self._plain)
+        return "Ranking(ids={!r}, scores={!r}, items={!r}, spans={!r})".format(*self._plain)
 
     @property
     def _plain(self) -> tuple[tuple[str, ...], tuple[float, ...], tuple[str, ...], tuple[Span, ...]]:
@@ -241,12 +241,12 @@ def encode_rankings(rankings: Rankings, **more: Any) -> bytes:
 def fingerprint(rankings: Rankings) -> bytes:
     """What tells rankings apart: their content alone, in whatever order they come and whatever packs them."""
     arrays, scores = _arrays(dict(sorted(rankings.items())), {})
-    told = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     forms = {"text": "u1", "lengths": "<i4", "codes": "<i4", "scores": "<f8"}
     for name, part in {**arrays, "scores": scores}.items():
         content = part.astype(forms[name]).tobytes()
-        told.update(len(content).to_bytes(8, "little") + content)
-    return told.digest()
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.digest()
 
 
 def _arrays(rankings: Rankings, more: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], Floats]:

@@ -87,11 +87,11 @@ async def save(store: Store, run: Run, *, rename: bool = True) -> Run:
         "rankings": content,
     }
     read_before = run.made_at is not None
-    stands = {"id"} | ({"scores"} if read_before else set()) | ({"name"} if read_before or not rename else set())
+    unchanged = {"id"} | ({"scores"} if read_before else set()) | ({"name"} if read_before or not rename else set())
     async with store.begin() as connection:
         moment = await _now(connection)
         statement = insert(RunRow).values({**row, "names": {run.name: moment.isoformat()}, "used_at": moment})
-        changed: dict[str, Any] = {name: statement.excluded[name] for name in row if name not in stands}
+        changed: dict[str, Any] = {name: statement.excluded[name] for name in row if name not in unchanged}
         changed["used_at"] = statement.excluded.used_at
         if not read_before:
             changed |= {"created_at": func.now(), "names": _all_names().op("||")(statement.excluded.names)}
@@ -122,7 +122,7 @@ def names_of_row(row: RunRow) -> dict[str, datetime]:
     return names
 
 
-async def used(store: Store, names: Mapping[str, Sequence[str]], *, rename: bool = True) -> None:
+async def mark_used(store: Store, names: Mapping[str, Sequence[str]], *, rename: bool = True) -> None:
     """These runs, by their ids, were evaluated now under these names, each of which means that run from now on.
 
     With `rename` a run is also listed under the first of its names. A suite's or a grid's names leave that as it is.
@@ -146,7 +146,7 @@ async def get(store: Store, identity: str) -> Run | None:
 
 
 async def keep_scores(store: Store, identity: str, scores: Mapping[str, Any]) -> None:
-    """Scores beside the run, for lists: those given take the place of those of the same names."""
+    """Keep scores with the run, for lists: they replace those of the same names."""
     if not store.keeps:
         return
     merged = RunRow.scores.op("||")(dict(scores))
@@ -158,7 +158,7 @@ async def keep_scores(store: Store, identity: str, scores: Mapping[str, Any]) ->
 
 
 def _run(row: RunRow) -> Run:
-    """A restored backup may have brought anything."""
+    """Checked, as a restored backup may hold anything."""
     variant = variant_of_row(row)
     try:
         kept = decode_rankings(row.rankings)
@@ -249,7 +249,7 @@ async def load(store: Store, reference: str, *, collection: str | None = None, s
 
 
 async def resolve_run(store: Store, reference: str, *, collection: str, split: str, anywhere: bool = False) -> Run:
-    """The run that is meant: one over this split, else over another one of the collection, or `anywhere` at all."""
+    """The run of that reference over this split, else over another one of the collection, or `anywhere` at all."""
     with suppress(UnknownName):
         return await load(store, reference, collection=collection, split=split)
     return await load(store, reference, collection=None if anywhere else collection)
@@ -313,7 +313,19 @@ async def find(
     if len(found) == 1:
         return found[0]
     if found:
-        raise InputError(_several(reference, found))
+        several = []
+        for run in found[:5]:
+            of = run.subject
+            query_set = f" of the queries {of.query_set}" if of.query_set not in ("", DEFAULT_QUERY_SET) else ""
+            several.append(
+                f"{run.id[:SHOWN]} ({run.name}, {of.collection} {of.split}{query_set}, {run.made_at:%Y-%m-%d %H:%M})"
+            )
+        more = "; ..." if len(found) > 5 else ""
+        raise InputError(
+            f"{reference!r} stands for {len(found)} runs: {'; '.join(several)}{more}. "
+            "Give more of the id, name the split or the collection where the command has them (--split, --collection), "
+            "or pin the one you mean under a name."
+        )
     names = [*(pin for run in known for pin in run.pins), *(name for run in known for name in run.names)]
     elsewhere = _matching(await listed(store), reference) if collection or split else []
     way_out = "`rankbook runs list` shows all."
@@ -347,21 +359,6 @@ def _matching(runs: Sequence[RunSummary], reference: str) -> list[RunSummary]:
 def place(run: RunSummary) -> tuple[str, str, str]:
     """Over what it is: of the runs of one name there, the newest is meant."""
     return run.subject.collection, run.subject.query_set, run.subject.split
-
-
-def _several(reference: str, found: Sequence[RunSummary]) -> str:
-    listed_runs = []
-    for run in found[:5]:
-        of = run.subject
-        query_set = f" of the queries {of.query_set}" if of.query_set not in ("", DEFAULT_QUERY_SET) else ""
-        listed_runs.append(
-            f"{run.id[:SHOWN]} ({run.name}, {of.collection} {of.split}{query_set}, {run.made_at:%Y-%m-%d %H:%M})"
-        )
-    return (
-        f"{reference!r} stands for {len(found)} runs: {'; '.join(listed_runs)}{'; ...' if len(found) > 5 else ''}. "
-        "Give more of the id, name the split or the collection where the command has them (--split, --collection), or "
-        "pin the one you mean under a name."
-    )
 
 
 DIGITS: Final = 32  # of a run's id
@@ -435,7 +432,7 @@ async def prune(
 
 
 async def _into_trash(connection: AsyncConnection, ids: Sequence[str], by: str) -> list[TrashEntry]:
-    """Those of them that nobody pinned: their ids and collections become the entry's, so that nothing finds them."""
+    """Those of them that are not pinned: their ids and collections become the entry's, so that no list has them."""
     free = RunRow.id.not_in(select(Pin.run))
     size = func.pg_column_size(RunRow.rankings)
     columns = select(RunRow.id, RunRow.name, RunRow.collection, size.label("size"))

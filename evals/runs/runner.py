@@ -12,7 +12,7 @@ of each variant, and a run which (`Run.timed`). What searches took while others 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -156,12 +156,12 @@ class _Execution:
         for each in self.plan.runs:
             if each.id in identities:
                 names.setdefault(each.id, []).append(each.variant.name)
-        await run_store.used(self.store, names, rename=self.options.rename)
+        await run_store.mark_used(self.store, names, rename=self.options.rename)
 
     async def _search(self, planned: PlannedRun) -> None:
         earlier = None if self.options.again else await run_store.get(self.store, planned.id)
         before = None
-        if earlier is not None and not earlier.without:  # else nobody knows which queries are whole
+        if earlier is not None and not earlier.without:  # else it is not known which queries are whole
             whole = {query: ranking for query, ranking in earlier.lifted.items() if query not in earlier.failures}
             stages = {stage: dict(spent) for stage, spent in earlier.stages.items()}
             before = QueryResults(whole, {}, dict(earlier.milliseconds), stages, earlier.notes)
@@ -175,7 +175,16 @@ class _Execution:
         rankings, beyond = cut_off(every, planned.deepened.top_k, keep=self.options.as_shipped)
         if self._environment is None:
             self._environment = await environment(self.store, self.context.view)
-        remarks = _remark_notes(results.remarks, len(self.split.queries))
+        frequent = sorted(results.remarks.items(), key=lambda pair: (-len(set(pair[1])), pair[0]))
+        of = len(self.split.queries)
+        remarks = [f"{len(set(ids))} of {of} queries: {remark}" for remark, ids in frequent[:REMARKS]]
+        if len(frequent) > REMARKS:
+            remarks.append(f"... and {len(frequent) - REMARKS} more remarks of single stages.")
+        lag: tuple[str, ...] = ()  # what its legs read behind an attached table may have been written to while they ran
+        target = search_target(self.store, self.context.view, variant.chunks, variant.model)
+        if target.lag is not None:
+            async with self.store.begin(target.namespace, read_only=True) as connection:
+                lag = await lagging(connection, target, *variant.legs)
         made = Run(
             variant.name,
             self.plan.subject,
@@ -187,7 +196,7 @@ class _Execution:
             {**self._environment, "own indexes": await self._own_indexes(variant)},
             id=planned.id,
             depth=self.options.depth,
-            notes=(*results.notes, *remarks, *await self._lag(variant)),
+            notes=(*results.notes, *remarks, *lag),
             without={leg: next(iter(why.values())) for leg, why in results.unavailable.items() if why},
             beyond=beyond,
         )
@@ -220,19 +229,3 @@ class _Execution:
             except MissingCapability:  # no leg is there: the run says so
                 self._indexes[key] = []
         return self._indexes[key]
-
-    async def _lag(self, variant: Variant) -> tuple[str, ...]:
-        """That its legs read what is behind an attached table, which may have been written to while they ran."""
-        target = search_target(self.store, self.context.view, variant.chunks, variant.model)
-        if target.lag is None:
-            return ()
-        async with self.store.begin(target.namespace, read_only=True) as connection:
-            return await lagging(connection, target, *variant.legs)
-
-
-def _remark_notes(remarks: Mapping[str, Sequence[str]], queries: int) -> tuple[str, ...]:
-    """Remarks of single stages as a run's notes, the most frequent first."""
-    ordered = sorted(remarks.items(), key=lambda pair: (-len(set(pair[1])), pair[0]))
-    notes = tuple(f"{len(set(ids))} of {queries} queries: {remark}" for remark, ids in ordered[:REMARKS])
-    more = len(ordered) - len(notes)
-    return (*notes, f"... and {more} more remarks of single stages.") if more else notes

@@ -152,7 +152,7 @@ class CandidateRun:
 
 @dataclass(frozen=True, slots=True)
 class CandidateSet:
-    """The other candidates of a place, and the set-ups of a grid that nobody chose (`cells`).
+    """The other candidates of a place, and the set-ups of a grid that were not chosen (`cells`).
 
     `aside` counts set-ups that were set aside, `deleted` those whose runs are all in the trash; `seen` counts how many
     of both had scores by then.

@@ -1,1 +1,1 @@
-"""Suites as TOML: collections, variants, grids, tuning, a gate; carried out, and told to a build server."""
+"""Suites as TOML: collections, variants, grids, tuning, a gate; run, and reported to a build server."""

@@ -94,7 +94,7 @@ class SuiteResult:
 async def plan_suite(store: Store, suite: Suite, *, again: bool = False) -> list[PlannedTarget]:
     """The whole plan, to be shown before anything is asked. Refuses what cannot be done."""
     options, variants = _options(suite, again), suite.all_variants()
-    # A variant with the legs that the tuned one will have stands in for it, where no other of the suite has them.
+    # For a tuned variant one with its legs is planned, where no other of the suite has them.
     strange = [tune for tune in suite.tune if suite.base_of(tune) not in variants]
     for tune in strange:
         base = suite.base_of(tune)
@@ -141,7 +141,7 @@ async def _open_targets(store: Store, suite: Suite) -> list[tuple[EvalContext, S
 def _refuse_strange_gate(suite: Suite, target: SuiteTarget, known: Sequence[str], pins: Mapping[str, str]) -> None:
     """A gate over a name that no row will have, or against what is neither pinned nor in the table, is a slip.
 
-    It is told before hours of work.
+    It is refused before hours of work.
     """
     gate = suite.gate
     for name in gate.variants if gate else ():
@@ -203,9 +203,11 @@ async def _run_target(
     left_out = {each.name for each in tuned if each.variant is None}
     if options.baseline in left_out:  # it leaves the place to the first variant
         options = replace(options, baseline=None)
-    pinned = await _pinned(suite, target, ctx.store)
-    comparable = pinned is not None and pinned.subject == await ctx.subject(split)
-    kept = [pinned] if pinned is not None and comparable else []
+    pinned, against, pins = None, suite.gate.against if suite.gate else None, await run_store.pinned(ctx.store)
+    pin = next((each for each in _pins_of(against, target) if each in pins), None) if against else None
+    if pin is not None and (run := await run_store.get(ctx.store, pins[pin])) is not None:
+        pinned = replace(run, name=f"{against} (pinned)")
+    kept = [pinned] if pinned is not None and pinned.subject == await ctx.subject(split) else []
     result = await evaluate(ctx, variants, split, options, plan=plan, files=files, kept=kept, progress=progress)
     found = _checks(suite, result.board, pinned, left_out)
     line = result.plan.describe() if result.plan else ""
@@ -228,25 +230,12 @@ async def _tune(suite: Suite, tune: Tune, ctx: EvalContext, reported: QuerySplit
 
 
 def _within(progress: Listener, name: str) -> Listener:
-    """Steps of several collections or tunings, told apart."""
+    """Steps under the name of their collection or tuning."""
 
     def listen(step: Step) -> None:
         progress(replace(step, name=f"{name}: {step.name}"))
 
     return listen
-
-
-async def _pinned(suite: Suite, target: SuiteTarget, store: Store) -> Run | None:
-    """The run that the gate compares with, under the pin's name: NAME@COLLECTION before NAME."""
-    against = suite.gate.against if suite.gate else None
-    if against is None:
-        return None
-    pins = await run_store.pinned(store)
-    for pin in _pins_of(against, target):
-        if pin in pins:
-            run = await run_store.get(store, pins[pin])
-            return replace(run, name=f"{against} (pinned)") if run else None
-    return None
 
 
 def _checks(suite: Suite, board: Board, pinned: Run | None, left_out: set[str]) -> list[Check]:

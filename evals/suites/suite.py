@@ -31,7 +31,7 @@ from evals.types import ALL
 from evals.variants import resolve_variant
 
 STAGES: Mapping[str, Tagged[Any]] = {"expand": EXPANSIONS, "fusion": FUSIONS, "rerank": RERANKERS}
-LARGEST = 10_000  # variants: more is a slip, and would not be looked at anyway
+LARGEST = 10_000  # variants: more is a slip
 
 
 def varied(base: Variant, fields: Mapping[str, Sequence[Any]]) -> list[Variant]:
@@ -53,7 +53,15 @@ def varied(base: Variant, fields: Mapping[str, Sequence[Any]]) -> list[Variant]:
     for chosen in product(*fields.values()):
         point = _without_strange_options(dict(zip(fields, chosen, strict=True)), fields)
         points.setdefault(json.dumps(point, default=str), point)
-    return [_with(base, point) for point in points.values()]
+    methods = [f"{stage}.{tagged.tag}" for stage, tagged in STAGES.items()]
+    variants = []
+    for point in points.values():
+        changed = copy.deepcopy(base.to_data())
+        for field in sorted(point, key=lambda field: field not in methods):  # which decide what else there is to vary
+            _put(base, changed, field, point[field])
+        values = ", ".join(f"{field.removeprefix('leg.')}={value}" for field, value in point.items())
+        variants.append(Variant.from_data({**changed, "name": f"{base.name}, {values}" if values else base.name}))
+    return variants
 
 
 def _without_strange_options(chosen: Mapping[str, Any], fields: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -70,16 +78,6 @@ def _without_strange_options(chosen: Mapping[str, Any], fields: Mapping[str, Seq
             if field.startswith(f"{stage}.") and option not in known and option in others:
                 del left[field]
     return left
-
-
-def _with(base: Variant, chosen: Mapping[str, Any]) -> Variant:
-    changed = copy.deepcopy(base.to_data())
-    methods = [f"{stage}.{tagged.tag}" for stage, tagged in STAGES.items()]
-    for field in sorted(chosen, key=lambda field: field not in methods):  # which decide what else there is to vary
-        _put(base, changed, field, chosen[field])
-    values = ", ".join(f"{field.removeprefix('leg.')}={value}" for field, value in chosen.items())
-    changed["name"] = f"{base.name}, {values}" if values else base.name
-    return Variant.from_data(changed)
 
 
 def _put(base: Variant, changed: dict[str, Any], field: str, value: Any) -> None:
@@ -152,7 +150,7 @@ def _flat(given: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 
 
 class Tune(BaseModel):
-    """A variant whose weights are looked for on one split, before the reported one is looked at."""
+    """A variant whose weights are tuned on one split, before the reported one is scored."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from core.fusion.base import spec_of
 from evals.tuning.surface import BAND, Surface
-from evals.tuning.tuner import TuningResult, called, mean
+from evals.tuning.tuner import TuningResult, fusion_label, mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class KindOptimum:
 
 @dataclass(frozen=True, slots=True)
 class SweepSummary:
-    """Of the surface that was chosen; `fusions` are the in-sample bests of all that were looked at."""
+    """Of the surface that was chosen; `fusions` are the in-sample bests of all surfaces."""
 
     metric: str
     queries: int
@@ -46,7 +46,7 @@ class SweepSummary:
     sentences: tuple[str, ...]
 
 
-def summarised(tuned: TuningResult) -> SweepSummary:
+def summarise(tuned: TuningResult) -> SweepSummary:
     surface = tuned.surfaces[tuned.chosen.surface]
     band = surface.tied(level=tuned.procedure.level, seed=tuned.procedure.seed)
     points = tuple(
@@ -61,7 +61,8 @@ def summarised(tuned: TuningResult) -> SweepSummary:
             for kind in sorted(set(of_query))
         )
     bests = [
-        (called(each.fusion), float(each.means[each.best]), each.leg_weights(each.best)) for each in tuned.surfaces
+        (fusion_label(each.fusion), float(each.means[each.best]), each.leg_weights(each.best))
+        for each in tuned.surfaces
     ]
     sentences = tuple(_sentences(tuned, surface, band))
     return SweepSummary(surface.metric, len(surface.queries), points, tuple(bests), kinds, sentences)
@@ -76,7 +77,7 @@ def _sentences(tuned: TuningResult, surface: Surface, band: NDArray[np.bool_]) -
     points = sum(len(each.grid) for each in tuned.surfaces)
     best = (
         f"In-sample best: {surface.metric} {tuned.in_sample:.3f} at {shares(chosen.weights)} under "
-        f"{called(chosen.fusion)}; the highest of {points:,} points over these very queries, so it flatters."
+        f"{fusion_label(chosen.fusion)}; the highest of {points:,} points over these very queries, so it flatters."
     )
     expected = (
         f"To be expected of new queries: {tuned.cross_fitted:.3f}, each query scored with weights that were chosen "
@@ -107,7 +108,7 @@ def _sentences(tuned: TuningResult, surface: Surface, band: NDArray[np.bool_]) -
 
 def plain(tuned: TuningResult) -> dict[str, Any]:
     """Everything, for a machine: every point of every surface."""
-    summary = summarised(tuned)
+    summary = summarise(tuned)
     return {
         "metric": summary.metric,
         "queries": summary.queries,

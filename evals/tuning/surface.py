@@ -71,7 +71,7 @@ class Surface:
     """One metric of each query at each point. Point p gives leg l the weight grid[p, l] / steps.
 
     `untuned` are the values with all legs counted alike. `weights`, `kinds` and `texts` are the queries' own; without
-    texts each query is taken for one of its own.
+    texts no two queries are taken for the same.
     """
 
     legs: tuple[str, ...]

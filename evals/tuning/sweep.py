@@ -24,7 +24,7 @@ from evals.types import QuerySplit
 
 Bools = NDArray[np.bool_]
 STEPS = 20  # 1/20: finer differences no label set of some hundred queries can tell apart
-QUERIES = 128  # looked at together: for each, what each leg adds at each weight, which is 0.6 MB at 1,000 deep
+QUERIES = 128  # scored together: for each, what each leg adds at each weight, which is 0.6 MB at 1,000 deep
 CELLS = 1 << 21  # of scores held at a time, 16 MB; points are taken in blocks where a query has many candidates
 
 
@@ -37,13 +37,13 @@ def sweep(
     steps: int = STEPS,
     cut: ResultCut = EVERYTHING,
 ) -> Surface:
-    """The surface of one metric. For several metrics of the same fusion, take `swept` once and ask it for each."""
-    return swept(legs, split, fusion, steps=steps, cut=cut, deepest=cut_off(metric)).surface(metric)
+    """The surface of one metric. For several metrics of the same fusion, make `surface_ranks` once."""
+    return surface_ranks(legs, split, fusion, steps=steps, cut=cut, deepest=cut_off(metric)).surface(metric)
 
 
 @dataclass(frozen=True, eq=False)
-class Swept:
-    """Where every relevant item stands at every point, and with all legs counted alike: any metric follows."""
+class SurfaceRanks:
+    """The rank of every relevant item at every point, and with equal weights: any metric follows from these."""
 
     arrays: FusionArrays
     split: QuerySplit
@@ -69,7 +69,7 @@ class Swept:
         )
 
 
-def swept(
+def surface_ranks(
     legs: Sequence[LegRankings] | FusionArrays,
     split: QuerySplit,
     fusion: Fusion,
@@ -79,12 +79,12 @@ def swept(
     deepest: int | None = None,
     points: Ints | None = None,
     cells: int = CELLS,
-) -> Swept:
+) -> SurfaceRanks:
     """Queries without a relevant item are left out; one that a leg failed to answer counts with 0 at every point.
 
     `points` are those of the simplex that are scored, each leg's share in whole steps; by default all.
 
-    Places beyond `deepest` are not told apart, which saves time where no metric looks further. `cells` bounds the
+    Ranks beyond `deepest` are not told apart, which saves time where no metric looks further. `cells` bounds the
     memory: so many scores are held at a time.
     """
     arrays = legs if isinstance(legs, FusionArrays) else FusionArrays.of(legs)
@@ -103,7 +103,7 @@ def swept(
     rows = [row for row, query in enumerate(arrays.queries) if query in sought]
     for at in range(0, len(rows), QUERIES):
         _Sweep(arrays.rows(rows[at : at + QUERIES]), fusion, cut, weights, deepest).fill(ranks, relevant, sought, cells)
-    return Swept(arrays, split, fusion, steps, grid, RelevantRanks(relevant, ranks, deepest))
+    return SurfaceRanks(arrays, split, fusion, steps, grid, RelevantRanks(relevant, ranks, deepest))
 
 
 def _refuse_unfit(fusion: Fusion, cut: ResultCut) -> None:
@@ -160,13 +160,13 @@ class _Sweep:
         """The places of the queries' relevant items, in the columns that `sought` says."""
         for row, query in enumerate(self.arrays.queries):
             begin, end = sought[query]
-            wanted = [self.codes.get(item, -1) for item in relevant.items[begin:end]]
+            codes = [self.codes.get(item, -1) for item in relevant.items[begin:end]]
             columns = np.flatnonzero(self.arrays.candidates[row] >= 0)
             items = self.item_of[self.arrays.candidates[row, columns]]
             order = np.argsort(items, kind="stable")
             columns, items = columns[order], items[order]
             found = set(items.tolist())
-            present = [(begin + at, code) for at, code in enumerate(wanted) if code in found]
+            present = [(begin + at, code) for at, code in enumerate(codes) if code in found]
             size = max(1, cells // max(1, len(columns)))
             for first in range(0, len(self.weights), size):
                 block = slice(first, min(first + size, len(self.weights)))
@@ -183,21 +183,15 @@ class _Candidates:
         self.starts = np.flatnonzero(np.diff(items, prepend=-1))
         self.before = sweep.before[:, row, columns]
         self.units = sweep.arrays.candidates[row, columns]
-        self.scores = self._scores(row, columns)
+        self.scores: Floats = np.zeros((len(columns), len(sweep.weights[block])))
+        for leg, (made, levels) in enumerate(zip(sweep.tables, sweep.levels, strict=True)):
+            self.scores += made[row][sweep.arrays.ranks[leg, row, columns]].take(levels[block], axis=1)
+        if sweep.fusion.absent == "drop":
+            missing = (sweep.arrays.ranks[:, row, columns] == 0).T.astype(np.int64)
+            self.scores[missing @ (sweep.weights[block] > 0).T.astype(np.int64) > 0] = -np.inf
         self.single = len(self.starts) == len(items)
         self.of_units = sweep.cut.rollup is None and not self.single  # what depths count; an item has several
         self.best = self.scores if self.single else np.maximum.reduceat(self.scores, self.starts, axis=0)
-
-    def _scores(self, row: int, columns: Ints) -> Floats:
-        sweep = self.sweep
-        scores: Floats = np.zeros((len(columns), len(sweep.weights[self.block])))
-        for leg, (made, levels) in enumerate(zip(sweep.tables, sweep.levels, strict=True)):
-            ranks = sweep.arrays.ranks[leg, row, columns]
-            scores += made[row][ranks].take(levels[self.block], axis=1)
-        if sweep.fusion.absent == "drop":
-            missing = sweep.arrays.ranks[:, row, columns] == 0
-            scores[missing.T.astype(np.int64) @ (sweep.weights[self.block] > 0).T.astype(np.int64) > 0] = -np.inf
-        return scores
 
     def ranks(self, code: int) -> Ints:
         """The item's place at each point, from 1; 0 where it does not come out."""
@@ -249,9 +243,9 @@ class _Candidates:
     def _before(self, item: int, own: Floats) -> Bools:
         """The units that stand before this item's first one."""
         place = self._place(np.arange(len(own)))
-        mine = self._units_of(item)
+        own_units = self._units_of(item)
         equal = self.scores == own
-        first = np.where(equal[mine], place[mine], np.iinfo(np.int64).max).min(axis=0)
+        first = np.where(equal[own_units], place[own_units], np.iinfo(np.int64).max).min(axis=0)
         return np.asarray((self.scores > own) | (equal & (place < first)))
 
 

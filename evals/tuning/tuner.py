@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 class TuningProcedure(BaseModel):
-    """How weights are tuned: to be written down before a test split is looked at."""
+    """How weights are tuned: to be fixed before a test split is scored."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -226,7 +226,7 @@ class TuningResult:
         return base.weighted(alike, fusion=self.equal_fusion or base.fusion, name=name)
 
     def refusal(self, *, per_kind: bool = False) -> str:
-        """Why nobody should take these weights unless asked to even so; empty where nothing speaks against them."""
+        """Why these weights should not be taken; empty where nothing speaks against them."""
         why = self.too_few or self.loss
         if why or not per_kind or self.kinds is None:
             return why
@@ -270,12 +270,12 @@ class TuningResult:
             )
         route = None
         if per_kind and self.kinds is None:
-            raise SpecError("Weights by kind were not tuned. Tune with kinds, such as `classified(split)`.")
+            raise SpecError("Weights by kind were not tuned. Tune with kinds, such as `classify_queries(split)`.")
         if per_kind and self.kinds is not None:
             if strange := sorted(set(self.kinds.points) - set(classifiers[classifier].kinds)):
                 raise SpecError(
                     f"No classifier tells the kind {strange[0]!r} at search time: it is the labels' own. Tune with the "
-                    f"kinds of {classifier!r}, which `classified(split, {classifier!r})` gives."
+                    f"kinds of {classifier!r}, which `classify_queries(split, {classifier!r})` gives."
                 )
             surface = self.surfaces[self.chosen.surface]
             weights = {kind: surface.leg_weights(point) for kind, point in self.kinds.points.items()}
@@ -288,7 +288,7 @@ def mean(values: Floats, surface: Surface) -> float:
     return float(significance.means(values[None, :], surface.weights)[0])
 
 
-def called(fusion: Fusion) -> str:
+def fusion_label(fusion: Fusion) -> str:
     """The method with what of it is not as usual: "rrf, k 10"."""
     spec, usual = spec_of(fusion), spec_of(type(fusion)())
     changed = [f"{key} {value}" for key, value in spec.items() if key != "method" and value != usual[key]]
@@ -296,12 +296,11 @@ def called(fusion: Fusion) -> str:
     return ", ".join([str(spec["method"]), *scale, *changed])
 
 
-__all__ = ["Gain", "Kinds", "TuningProcedure", "TuningResult", "WeightChoice", "classified", "tune"]
 Ints = NDArray[np.int64]
 DEFAULTS = TuningProcedure()
 
 
-def classified(split: QuerySplit, classifier: str = "rules") -> dict[str, str]:
+def classify_queries(split: QuerySplit, classifier: str = "rules") -> dict[str, str]:
     """Each query's kind as a search would see it."""
     classify = classifiers[classifier]().classify
     return {each: classify(query.text) for each, query in split.queries.items()}
@@ -366,7 +365,7 @@ class _Tuner:
         # What one has without tuning: equal weights under each fusion, and each leg alone; of equals the first.
         base, mixes = self.surfaces[0], (*self.surfaces, *self.offered)
         corners = [int(np.flatnonzero(base.grid[:, leg] == base.steps)[0]) for leg in range(len(base.legs))]
-        names = [f"equal weights under {called(each.fusion)}" for each in mixes]
+        names = [f"equal weights under {fusion_label(each.fusion)}" for each in mixes]
         names += [f"{leg} alone" for leg in base.legs]
         values = [each.untuned for each in mixes] + [base.values[corner] for corner in corners]
         simple = crossfit.ChoiceOptions(np.stack(values), np.arange(len(values)), base.weights)

@@ -30,8 +30,8 @@ from evals.statistics.crossfit import normalised
 from evals.statistics.verdicts import Rules
 from evals.tuning import surface
 from evals.tuning.surface import Surface
-from evals.tuning.sweep import swept
-from evals.tuning.tuner import Deeper, TuningProcedure, TuningResult, classified, tune
+from evals.tuning.sweep import surface_ranks
+from evals.tuning.tuner import Deeper, TuningProcedure, TuningResult, classify_queries, tune
 from evals.types import QuerySplit
 
 DEFAULT_FUSIONS = (RrfFusion(), LinearFusion())  # their equal weights are what anybody has without tuning
@@ -40,7 +40,7 @@ DEEPER_CANDIDATES = 100  # candidates from each leg: at what depth the weights f
 
 @dataclass(frozen=True, slots=True)
 class TuningRequest:
-    """Which weights are looked for, by which queries.
+    """Which weights are sought, by which queries.
 
     Queries that `reported` has too are left out, unless it is the very same split. `deeper` is whether to say what
     deeper legs would bring.
@@ -94,7 +94,7 @@ async def tune_weights(ctx: EvalContext, request: TuningRequest, progress: Liste
         split, notes = exclude_reported(ctx, split, request.reported)
     legs, *deep = await leg_rankings(ctx, request.variants, split, progress)
     surfaces, offered = await asyncio.to_thread(_surfaces, legs, split, request)
-    kinds = classified(split) if request.per_kind else None
+    kinds = classify_queries(split) if request.per_kind else None
     result = await asyncio.to_thread(lambda: tune(surfaces, request.procedure, kinds=kinds, offered=offered))
     if deep:
         result = replace(result, deeper=await asyncio.to_thread(_score_deeper, deep[0], split, request, result))
@@ -121,7 +121,7 @@ async def confirm(
 
 
 def reported_split(ctx: EvalContext, name: str, tuned_on: str) -> QuerySplit | None:
-    """The queries that are reported; None where there is no split of that name to be told from the one tuned on."""
+    """The queries that are reported; None where no split of that name is known."""
     return ctx.any_split(name) if name == tuned_on or name in ctx.labelled.splits else None
 
 
@@ -248,7 +248,9 @@ def _surfaces(legs: Legs, split: QuerySplit, request: TuningRequest) -> tuple[li
     cut, deepest = legs.cut.seen_by(metric), cut_off(metric)
     first = surface.points(len(arrays.legs), request.steps)[:1]
     made = [
-        swept(arrays, split, fusion, steps=request.steps, cut=cut, deepest=deepest, points=points).surface(metric)
+        surface_ranks(arrays, split, fusion, steps=request.steps, cut=cut, deepest=deepest, points=points).surface(
+            metric
+        )
         for fusion, points in [*((each, None) for each in fusions), *((each, first) for each in others)]
     ]
     return made[: len(fusions)], made[len(fusions) :]
@@ -259,7 +261,9 @@ def _score_deeper(legs: Legs, split: QuerySplit, request: TuningRequest, result:
     chosen, base, metric = result.chosen, request.base, request.metric
     point = result.surfaces[chosen.surface].grid[[chosen.point]]
     cut, deepest = legs.cut.seen_by(metric), cut_off(metric)
-    made = swept(legs.rankings, split, chosen.fusion, steps=request.steps, cut=cut, deepest=deepest, points=point)
+    made = surface_ranks(
+        legs.rankings, split, chosen.fusion, steps=request.steps, cut=cut, deepest=deepest, points=point
+    )
     mean = float(made.surface(metric).means[0])
     depths = {name: base.depth_of(leg) for name, leg in zip(base.leg_names, base.legs, strict=True)}
     return Deeper(depths, DEEPER_CANDIDATES, mean, mean - result.in_sample)

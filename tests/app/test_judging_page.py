@@ -440,7 +440,7 @@ def test_what_is_too_long_to_sign_with_signs_by_a_digest_of_its_own(told):
     names = [sign_in.signature_of(each) for each in (told, other, told)]
     assert names[0] == names[2] != names[1]
     for name in names:
-        assert judging.signed(name).startswith("sha256:")
+        assert judging.judge_name(name).startswith("sha256:")
     assert sign_in.signature_of({"sub": names[0]}) == f"sub:{names[0]}"  # which nobody can choose as a mark
 
 
@@ -507,8 +507,8 @@ def test_judgements_count_beside_the_labels_and_models_do_not(store, page, name)
     assert after.figures.whole.judged == before.whole.judged + 1
     assert after.figures.labels_alone == before.labels_alone
     assert [cell.mean for cell in after.figures.scores() if cell] != [cell.mean for cell in before.scores() if cell]
-    assert judging_shown.qrels_text(after, "trec") == f"{query} 0 {item} 3\n"
-    assert judging_shown.qrels_text(after, "beir").splitlines()[1:] == [f"{query}\t{item}\t3"]
+    assert judging_shown.settled_qrels(after, "trec") == f"{query} 0 {item} 3\n"
+    assert judging_shown.settled_qrels(after, "beir").splitlines()[1:] == [f"{query}\t{item}\t3"]
 
 
 def test_judgements_become_labels_of_a_query_set(store, page, name):

@@ -11,7 +11,7 @@ import numpy as np
 
 from core.fusion.score_based import LinearFusion
 from core.legs.bm25 import Bm25Leg
-from evals.runs.batch_fusion import FusionArrays, ResultCut, fused
+from evals.runs.batch_fusion import FusionArrays, ResultCut, fuse_all
 from evals.runs.rankings import LegRankings, Ranking
 from tests.bench.figures import Figure
 
@@ -24,9 +24,9 @@ def measure() -> list[Figure]:
     random, ids = np.random.default_rng(0), [f"document-{number:06d}" for number in range(ITEMS)]
     arrays = FusionArrays.of([_leg(name, ids, random) for name in ("one", "two")])
     fusion, cut = LinearFusion(normalize="minmax"), ResultCut(depth=DEPTH)
-    runs = [fused(arrays, fusion, (1.0, 0.0), cut)]  # normalised scores are made with the first
+    runs = [fuse_all(arrays, fusion, (1.0, 0.0), cut)]  # normalised scores are made with the first
     tracemalloc.start()
-    runs += [fused(arrays, fusion, (1 - step / MADE, step / MADE), cut) for step in range(MADE)]
+    runs += [fuse_all(arrays, fusion, (1 - step / MADE, step / MADE), cut) for step in range(MADE)]
     held = tracemalloc.get_traced_memory()[0] / 2**20 / MADE * RUNS
     tracemalloc.stop()
     return [

@@ -22,7 +22,7 @@ from core.variant import Variant
 from evals.collections import load
 from evals.labels import query_sets
 from evals.metrics import scoring
-from evals.runs.batch_fusion import fused
+from evals.runs.batch_fusion import fuse_all
 from evals.runs.rankings import LegRankings, Ranking
 from evals.schema import schema_chain
 from evals.sources import guess
@@ -76,7 +76,7 @@ def _difference(legs: Sequence[LegRankings], split: QuerySplit, surface: Surface
     largest = 0.0
     for point in range(len(surface.grid)):
         weights = list(surface.leg_weights(point).values())
-        ranked = {query: each.item_ids for query, each in fused(legs, LinearFusion(), weights).items()}
+        ranked = {query: each.item_ids for query, each in fuse_all(legs, LinearFusion(), weights).items()}
         scores = scoring.scores(split.grades, ranked)
         wanted = np.array([scores[query] for query in surface.queries])
         largest = max(largest, float(np.abs(wanted - surface.values[point]).max()))

@@ -13,7 +13,7 @@ from evals.schema import schema_chain
 from evals.sources import guess
 from evals.suites.run_suite import TargetResult, run_suite
 from evals.suites.suite import Suite
-from evals.tuning.tuner import called
+from evals.tuning.tuner import fusion_label
 from tests.bench.figures import SHARED, Figure
 
 COLLECTION = "scifact"
@@ -43,7 +43,7 @@ def figures(result: TargetResult) -> list[Figure]:
     weights = ", ".join(f"{leg} {weight:g}" for leg, weight in tuned.chosen.weights.items())
     finding = board.finding(METRIC, made.name) if made.variant else None
     return [
-        Figure(f"{COLLECTION}, chosen on train", f"{weights} under {called(tuned.chosen.fusion)}"),
+        Figure(f"{COLLECTION}, chosen on train", f"{weights} under {fusion_label(tuned.chosen.fusion)}"),
         Figure("train: nDCG@10 in-sample", f"{tuned.in_sample:.4f}"),
         Figure("train: nDCG@10 cross-fitted, to be expected of new queries", f"{tuned.cross_fitted:.4f}"),
         Figure("train: what tuning is worth", tuned.verdict),

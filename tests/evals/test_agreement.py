@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from evals.judging.agreement import (
-    TwoJudges,
+    PairwiseAgreement,
     agreement,
+    agreement_word,
     calibration,
     cohen_kappa,
-    in_words,
     krippendorff_alpha,
     settled_grade,
 )
@@ -87,7 +87,7 @@ def test_one_grade_throughout_has_no_kappa_and_no_alpha():
     assert cohen_kappa([], []) is None
     assert krippendorff_alpha([[2, 2], [2, 2, 2]]) is None
     assert krippendorff_alpha([[1], [2]]) is None
-    assert "one grade only" in in_words(None)
+    assert "one grade only" in agreement_word(None)
 
 
 def test_agreement_counts_only_pairs_that_several_judged():
@@ -128,4 +128,4 @@ def test_a_model_without_pairs_in_common_is_not_vouched_for():
     found = calibration("llm:small", {("q", "a"): 3}, {("q", "b"): 3})
     assert found.compared is None
     assert "not known" in found.sentence()
-    assert TwoJudges.of("a", {}, "b", {}) is None
+    assert PairwiseAgreement.of("a", {}, "b", {}) is None

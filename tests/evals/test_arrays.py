@@ -13,7 +13,7 @@ from core.fusion import CondorcetFusion, Fusion, LegRanking, LinearFusion, RrfFu
 from core.legs.vector import VectorLeg
 from core.types import Candidate
 from core.variant import Rollup, Variant
-from evals.runs.batch_fusion import FusionArrays, ResultCut, fused, ordered, separable
+from evals.runs.batch_fusion import FusionArrays, ResultCut, fuse_all, ordered, separable
 from evals.runs.rankings import LegRankings, Ranking
 from tests.effort import examples
 
@@ -98,19 +98,19 @@ def leg(name: str, weight: float = 1.0, **rankings: str) -> LegRankings:
 
 def test_the_result_is_cut_at_its_depth_with_relative_scores():
     legs = [leg("one", q="abc"), leg("two", q="abd")]
-    assert fused(legs, RrfFusion(), cut=ResultCut(depth=1)) == {"q": Ranking(("a",), (1.0,))}
+    assert fuse_all(legs, RrfFusion(), cut=ResultCut(depth=1)) == {"q": Ranking(("a",), (1.0,))}
 
 
 def test_weights_are_by_default_the_legs_own_and_may_differ_by_query():
     legs = [leg("one", 0.0, p="a", q="a"), leg("two", 1.0, p="b", q="b")]
-    assert fused(legs, RrfFusion())["p"].ids == ("b", "a")
-    routed = fused(legs, RrfFusion(), {"q": (1.0, 0.0)})
+    assert fuse_all(legs, RrfFusion())["p"].ids == ("b", "a")
+    routed = fuse_all(legs, RrfFusion(), {"q": (1.0, 0.0)})
     assert (routed["p"].ids, routed["q"].ids) == (("b", "a"), ("a", "b"))
 
 
 def test_a_query_that_a_leg_failed_to_answer_has_an_empty_ranking():
     failing = LegRankings("two", LEG, 10, {"p": Ranking(("b",), (1.0,))}, failures={"q": "the endpoint is down"})
-    made = fused([leg("one", p="a", q="a"), failing], RrfFusion())
+    made = fuse_all([leg("one", p="a", q="a"), failing], RrfFusion())
     assert made["p"].ids == ("a", "b")
     assert made["q"] == Ranking()
 
@@ -123,7 +123,7 @@ def test_the_last_cut_is_lifted_for_a_metric_that_looks_beyond_it():
 
 def test_scores_below_the_least_are_dropped():
     legs = [leg("one", q="abc"), leg("two", q="abc")]
-    assert fused(legs, LinearFusion(), cut=ResultCut(min_score=0.5))["q"].ids == ("a", "b")
+    assert fuse_all(legs, LinearFusion(), cut=ResultCut(min_score=0.5))["q"].ids == ("a", "b")
 
 
 def chunks(name: str, units: str) -> LegRankings:
@@ -136,11 +136,11 @@ def chunks(name: str, units: str) -> LegRankings:
 
 def test_equals_stand_by_their_rank_in_the_first_leg_that_has_a_say():
     legs = [leg("mute", 0.0, q="abc"), leg("one", q="ca"), leg("two", q="ac")]
-    assert fused(legs, RrfFusion())["q"].ids == ("c", "a", "b")
+    assert fuse_all(legs, RrfFusion())["q"].ids == ("c", "a", "b")
 
 
 def test_chunks_keep_their_items_and_spans():
-    made = fused([chunks("one", "a1 b1 a2"), chunks("two", "b1 a2")], RrfFusion())["q"]
+    made = fuse_all([chunks("one", "a1 b1 a2"), chunks("two", "b1 a2")], RrfFusion())["q"]
     assert made.ids == ("b1", "a2", "a1")
     assert made.items == ("b", "a", "a")
     assert made.spans == ((1, 2), (2, 3), (1, 2))
@@ -149,11 +149,11 @@ def test_chunks_keep_their_items_and_spans():
 def test_chunks_are_rolled_up_to_their_items_best_or_summed():
     legs = [chunks("one", "a1 b1 b2 c1")]
     linear = LinearFusion(normalize="none")
-    best = fused(legs, linear, cut=ResultCut(rollup=Rollup()))["q"]
+    best = fuse_all(legs, linear, cut=ResultCut(rollup=Rollup()))["q"]
     assert (best.ids, best.scores) == (("a1", "b1", "c1"), (1.0, 0.95, 0.85))
-    summed = fused(legs, linear, cut=ResultCut(rollup=Rollup(method="sum", of_best=2)))["q"]
+    summed = fuse_all(legs, linear, cut=ResultCut(rollup=Rollup(method="sum", of_best=2)))["q"]
     assert (summed.ids, summed.scores) == (("b1", "a1", "c1"), (0.0 + 0.95 + 0.9, 1.0, 0.85))
-    shallow = fused(legs, linear, cut=ResultCut(rollup=Rollup(), fused_depth=2))["q"]
+    shallow = fuse_all(legs, linear, cut=ResultCut(rollup=Rollup(), fused_depth=2))["q"]
     assert shallow.ids == ("a1", "b1")
 
 
@@ -163,8 +163,8 @@ def test_a_variant_says_what_is_cut():
 
 
 def test_legs_that_found_nothing_at_all_give_empty_rankings():
-    assert fused([leg("one", q=""), leg("two", q="")], LinearFusion()) == {"q": Ranking()}
-    assert fused([], RrfFusion()) == {}
+    assert fuse_all([leg("one", q=""), leg("two", q="")], LinearFusion()) == {"q": Ranking()}
+    assert fuse_all([], RrfFusion()) == {}
 
 
 @pytest.mark.parametrize(
@@ -179,4 +179,4 @@ def test_legs_that_found_nothing_at_all_give_empty_rankings():
 )
 def test_what_cannot_be_fused_is_refused_in_words(legs, weights, error, words):
     with pytest.raises(error, match=words):
-        fused(legs, RrfFusion(), weights)
+        fuse_all(legs, RrfFusion(), weights)

@@ -375,7 +375,7 @@ def test_a_stopped_restore_leaves_nothing_of_the_collection(store, name, saved):
 
 def test_every_table_is_saved_or_known_to_be_derived():
     known = {part.table.name for part in (file_format.REGISTER, *file_format.OF_COLLECTIONS)}
-    known |= {file_format.OUTPUTS.name, *(table.name for table in (*file_format.DERIVED, *file_format.LEFT_OUT))}
+    known |= {file_format.OUTPUTS.name, *(table.name for table in (*file_format.DERIVED, *file_format.NOT_SAVED))}
     own = {"items", "chunk_sets", "embedding_sets"}
     for table in Base.metadata.tables.values():
         assert table.name in (own | known if table.schema == HERE else known), f"{table.name}: saved or derived?"
@@ -792,7 +792,7 @@ def test_the_names_of_members_leave_no_room(donor):
     assert file_format.NAME.fullmatch("collections/0001/items.00001.tsv.gz")
     for name in ("collections/0001/items.00001.tsv.gz\n", "store/../x.00001.tsv.gz", "files/0001/x", "files/1"):
         assert file_format.NAME.fullmatch(name) is None
-    with archive_reader.opened(donor) as archive:
+    with archive_reader.open_archive(donor) as archive:
         assert archive.whole
         assert io.BytesIO(archive.file("manifest.json")).read(1) == b"{"
 
@@ -968,7 +968,7 @@ def test_what_a_file_says_of_an_attached_tables_types_is_not_believed(store, nam
 @pytest.mark.skipif(TEST_DSN is not None, reason="only the embedded server's disk is looked at")
 def test_room_is_needed_for_what_is_to_come_back_and_for_nothing_else_in_the_file(store, name, saved):
     huge = file_format.Member.model_construct(name="", size=2**60, rows=0, sha256="")
-    with archive_reader.opened(saved) as archive:
+    with archive_reader.open_archive(saved) as archive:
         archive._listed["another's"] = huge.model_copy(update={"name": "collections/0002/items.00001.tsv.gz"})
         plan = bridge.run(restore.plan_restore(store, archive, None, f"{name} b", {}))
         assert [each.name for each in plan.targets] == [f"{name} b"]
@@ -988,7 +988,7 @@ def test_on_a_cluster_which_has_no_common_snapshot_nobody_loads_while_it_is_save
     seen = as_a_cluster(store) if distributed else store
 
     async def work():
-        async with save._undisturbed(seen, name):
+        async with save.without_writers(seen, name):
             return await locks.is_being_loaded(store, name)
 
     assert bridge.run(work()) is seen.capabilities.distributed
@@ -1000,7 +1000,7 @@ def test_one_connection_holds_all_collections_of_which_there_may_be_more_than_co
 
     async def work():
         before = store.engine.pool.checkedout()
-        async with save._undisturbed(as_a_cluster(store), None):
+        async with save.without_writers(as_a_cluster(store), None):
             taken = store.engine.pool.checkedout() - before
             return taken, [await locks.is_being_loaded(store, each) for each in names]
 

@@ -18,7 +18,7 @@ from core.legs.vector import VectorLeg
 from core.packing import Packing
 from core.types import Item, Query
 from core.variant import Variant
-from evals.evaluation.packed_contexts import NOTHING, context_run, scored
+from evals.evaluation.packed_contexts import NOTHING, context_run, score_pack
 from evals.types import QuerySplit, Span
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, documents, fresh, ingest, make, some_name
@@ -87,7 +87,7 @@ def test_each_budget_is_packed_for_as_a_search_with_that_budget_packs(context):
     for at, budget in enumerate(BUDGETS):
         asked = variant(top_k=5, final_max_tokens=budget)
         packed = bridge.run(search(context, "unique3 common", asked)).pack
-        assert found.curves["labelled"][at] == scored(packed, budget, SPLIT.grades["labelled"])
+        assert found.curves["labelled"][at] == score_pack(packed, budget, SPLIT.grades["labelled"])
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_a_query_that_fails_counts_as_an_empty_context_with_its_reason(context):
     broken = replace(context, resources=Resources(embedder=lambda _: failing, environment={}))
     found = run(broken, variant(legs=(VectorLeg(),)))
     assert found.failures == {"answered": "The endpoint broke."}
-    assert found.curves["answered"][-1] == scored(NOTHING, 400, {"planted": 1}, SPLIT.spans["answered"])
+    assert found.curves["answered"][-1] == score_pack(NOTHING, 400, {"planted": 1}, SPLIT.spans["answered"])
     assert found.curve[-1].tokens == pytest.approx(3 * found.curves["labelled"][-1].tokens / 4)
 
 

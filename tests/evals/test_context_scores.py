@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import InputError
 from core.packing import Citation, ContextPack, PackedChunk, PackTrace, Role
-from evals.evaluation.packed_contexts import ContextPoint, curve, mean_curve, scored, within
+from evals.evaluation.packed_contexts import ContextPoint, curve, mean_curve, score_pack, within
 from evals.types import Span
 
 
@@ -25,21 +25,21 @@ ANSWERS = (Span("q", "b", 40, 60, ""), Span("q", "a", 150, 170, ""))
 
 
 def test_a_pack_is_scored_by_the_relevant_items_it_holds_each_once():
-    found = scored(pack(*HITS, tokens=64), 100, GRADES)
+    found = score_pack(pack(*HITS, tokens=64), 100, GRADES)
     assert found == ContextPoint(100, 64, gain=3, gain_share=0.75)
 
 
 def test_a_pack_is_scored_by_the_answers_it_holds():
-    found = scored(pack(*HITS, tokens=64), 100, GRADES, ANSWERS, PLACES)
+    found = score_pack(pack(*HITS, tokens=64), 100, GRADES, ANSWERS, PLACES)
     assert (found.span_recall, found.span_precision) == (1.0, 40 / 350)
 
 
 def test_an_empty_pack_brings_nothing():
-    assert scored(pack(), 100, GRADES, ANSWERS) == ContextPoint(100, 0, 0, 0.0, 0.0, 0.0)
+    assert score_pack(pack(), 100, GRADES, ANSWERS) == ContextPoint(100, 0, 0, 0.0, 0.0, 0.0)
 
 
 def test_without_labels_there_is_no_share():
-    assert scored(pack(*HITS), 100, {}) == ContextPoint(100, 0, 0, 0.0)
+    assert score_pack(pack(*HITS), 100, {}) == ContextPoint(100, 0, 0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_curve_goes_up_with_the_budget():
 
 def test_a_chunk_whose_place_is_not_known_is_named():
     with pytest.raises(InputError, match="'a1'"):
-        scored(pack(*HITS), 100, GRADES, ANSWERS)
+        score_pack(pack(*HITS), 100, GRADES, ANSWERS)
 
 
 def test_the_mean_curve_weighs_queries_and_takes_spans_over_those_with_answers():

@@ -18,7 +18,7 @@ from core.types import Query
 from evals.judging import judgements as judging
 from evals.judging.judgements import Task
 from evals.judging.llm_judge import ModelJudge, grade
-from evals.judging.merging import resolved
+from evals.judging.merging import settle_grades
 from tests.unit.misbehaving import Reply, completion, language_model, serving
 
 FRANCE, BREAD = Query("q1", "the capital of France"), Query("q2", "how is bread made")
@@ -168,7 +168,7 @@ def test_what_came_before_a_failure_or_the_end_of_the_budget_is_kept(store, name
             bridge.run(grade(store, name, ModelJudge(), tight, TASKS))
     given = bridge.run(judging.load(store, name))
     assert {each.pair: each.grade for each in given} == {("q1", "lyon"): 1, ("q1", "paris"): 3}
-    assert resolved(given) == {}, "a model's grades count for nothing unless asked for"
+    assert settle_grades(given) == {}, "a model's grades count for nothing unless asked for"
 
 
 def test_a_sitting_tells_what_was_kept_and_what_failed(store, name):

@@ -21,15 +21,15 @@ from evals.judging.judgements import Judgement
 from evals.judging.merging import (
     SettledGrade,
     WouldOverwrite,
-    agreed,
+    judge_agreement,
     merge_judgements,
-    merged,
-    others_anew,
-    qrels,
-    resolved,
+    merge_labels,
+    qrels_text,
+    remerged_splits,
+    settle_grades,
     with_judgements,
 )
-from evals.judging.queue import QueueSpec, build_queue, from_file
+from evals.judging.queue import QueueSpec, build_queue, read_judgements
 from evals.labels import query_sets
 from evals.runs.rankings import Ranking
 from evals.runs.types import Run, RunSubject
@@ -110,14 +110,14 @@ def test_undo_brings_an_earlier_grade_back(store, view):
 
 def test_a_judgement_is_stale_once_title_or_text_changes_or_the_document_goes_and_not_for_metadata(store, view):
     give(store, view, *(judged(item=item.id) for item in ITEMS))
-    assert "all on the texts as they are" in bridge.run(judging.standing(store, view)).sentence()
+    assert "all on the texts as they are" in bridge.run(judging.judgement_status(store, view)).sentence()
     changed = [
         Item("kettle", "Another text.", "Kettle"),
         Item("teapot", ITEMS[1].text, "Another title"),
         Item("toaster", ITEMS[2].text, ITEMS[2].title, {"colour": "red"}),
     ]
     ingest(store, view.name, changed, prune=True)
-    stood = bridge.run(judging.standing(store, view))
+    stood = bridge.run(judging.judgement_status(store, view))
     assert [each.item_id for each in stood.current] == ["toaster"]
     assert [each.item_id for each in stood.stale] == ["bill", "kettle", "teapot"]
     assert "3 of 4 judgements are stale" in stood.sentence()
@@ -150,17 +150,17 @@ def model(grade, query="q1", item="teapot"):
 def test_people_settle_on_the_median_and_a_model_has_no_say_beside_them():
     given = [judged(grade=3), judged(grade=1, judge="bob"), model(0)]
     for models in (False, True):
-        assert resolved(given, models=models) == {("q1", "teapot"): SettledGrade(1, "human", ("ada", "bob"))}
+        assert settle_grades(given, models=models) == {("q1", "teapot"): SettledGrade(1, "human", ("ada", "bob"))}
 
 
 def test_a_model_counts_only_where_that_is_asked_for_and_is_told_apart():
     given = [model(2), judged(item="bill")]
-    assert set(resolved(given)) == {("q1", "bill")}
-    assert resolved(given, models=True)["q1", "teapot"] == SettledGrade(2, "model", ("llm:small",))
+    assert set(settle_grades(given)) == {("q1", "bill")}
+    assert settle_grades(given, models=True)["q1", "teapot"] == SettledGrade(2, "model", ("llm:small",))
 
 
 def test_judgements_come_before_labels_where_both_are_scored_together():
-    settled = resolved([judged(item="kettle", grade=0), judged("q2", "toaster", 3)])
+    settled = settle_grades([judged(item="kettle", grade=0), judged("q2", "toaster", 3)])
     assert with_judgements({"q1": {"kettle": 2, "bill": 1}}, settled) == {
         "q1": {"kettle": 0, "bill": 1},
         "q2": {"toaster": 3},
@@ -168,10 +168,10 @@ def test_judgements_come_before_labels_where_both_are_scored_together():
 
 
 def test_merging_adds_labels_with_their_origin_and_overrules_only_when_asked():
-    settled = resolved(
+    settled = settle_grades(
         [judged(item="kettle", grade=0), judged(grade=3), judged("lost", "bill"), model(1, "q2", "teapot")], models=True
     )
-    made = merged(LABELLED, settled)
+    made = merge_labels(LABELLED, settled)
     assert made.left_out == 1
     assert made.origins == {
         ("q1", "kettle"): "labels",
@@ -182,7 +182,7 @@ def test_merging_adds_labels_with_their_origin_and_overrules_only_when_asked():
     assert Label("q1", "kettle", 2) in made.labelled.labels
     assert Label("q1", "bill", 1, "train") in made.labelled.labels
     assert made.labelled.digest() != LABELLED.digest()
-    overruled = merged(LABELLED, settled, overrule=True)
+    overruled = merge_labels(LABELLED, settled, overrule=True)
     assert Label("q1", "kettle", 0) in overruled.labelled.labels
     assert overruled.origins["q1", "kettle"] == "human"
 
@@ -301,10 +301,12 @@ def test_the_same_split_is_merged_again_as_it_was_unless_otherwise_is_said(store
 def test_the_other_splits_that_were_made_anew_are_named_with_their_way(store, view):
     give(store, view, judged(grade=1))
     made, _ = bridge.run(merge_judgements(store, view, "judged", split="train", models=True, overrule=True))
-    assert others_anew(made, "train") == ""
+    assert remerged_splits(made, "train") == ""
     bridge.run(merge_judgements(store, view, "judged", split="dev"))
     made, _ = bridge.run(merge_judgements(store, view, "judged"))
-    assert others_anew(made, "test") == "Made anew as before: 'dev', 'train' (models' grades too, overruling labels)."
+    assert (
+        remerged_splits(made, "test") == "Made anew as before: 'dev', 'train' (models' grades too, overruling labels)."
+    )
 
 
 def test_a_set_that_was_merged_from_another_set_is_asked_about(store, view):
@@ -342,16 +344,16 @@ def test_stale_judgements_are_merged_nowhere(store, view):
 @pytest.mark.parametrize("form", ["trec", "beir"])
 def test_an_exported_file_reads_back_as_the_same_grades(form):
     grades = {("q1", "teapot"): 3, ("q1", "bill"): 0, ("q2", "kettle"): 1}
-    read = list(read_qrels(io.BytesIO(qrels(grades, form).encode()), "judged", "test"))
+    read = list(read_qrels(io.BytesIO(qrels_text(grades, form).encode()), "judged", "test"))
     assert not any(isinstance(row, Flaw) for row in read)
     assert {(row.value.query_id, row.value.item_id): row.value.grade for row in read} == grades
 
 
 def test_an_id_with_a_blank_fits_beirs_file_and_is_refused_in_trecs():
     grades = {("q 1", "a"): 1}
-    assert qrels(grades, "beir") == "query-id\tcorpus-id\tscore\nq 1\ta\t1\n"
+    assert qrels_text(grades, "beir") == "query-id\tcorpus-id\tscore\nq 1\ta\t1\n"
     with pytest.raises(InputError, match="holds a blank"):
-        qrels(grades, "trec")
+        qrels_text(grades, "trec")
 
 
 # -- the queue -----------------------------------------------------------------------------------------------------
@@ -426,7 +428,7 @@ def test_runs_that_cannot_make_one_queue_are_refused_with_the_reason(store, view
 def test_grades_of_a_file_become_judgements_on_the_texts_as_they_are(store, view, tmp_path):
     file = tmp_path / "grades.tsv"
     file.write_text("query-id\tcorpus-id\tscore\nq1\tteapot\t3\nq2\tlost\t1\nq9\tbill\t1\nq1\tbill\tx\n")
-    read = bridge.run(from_file(store, view, file, "ada"))
+    read = bridge.run(read_judgements(store, view, file, "ada"))
     assert [(each.pair, each.grade, each.version) for each in read.judgements] == [
         (("q1", "teapot"), 3, version(ITEMS[1]))
     ]
@@ -435,7 +437,7 @@ def test_grades_of_a_file_become_judgements_on_the_texts_as_they_are(store, view
 
 def test_agreement_is_told_of_people_and_each_model_is_held_against_people_and_labels(store, view):
     give(store, view, judged(grade=3), judged(grade=3, judge="bob"), model(2), model(2, "q1", "kettle"))
-    found = bridge.run(agreed(store, view))
+    found = bridge.run(judge_agreement(store, view))
     assert found.counts == (("ada", 1), ("bob", 1), ("llm:small", 2))
     assert [(two.one, two.other) for two in found.people.two] == [("ada", "bob")]
     (calibration,) = found.models

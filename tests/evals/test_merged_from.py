@@ -17,7 +17,7 @@ from evals.judging.judgements import Judgement, save_judgements
 from evals.judging.merging import WouldOverwrite, merge_judgements
 from evals.labels import query_sets
 from evals.schema import QuerySet
-from evals.types import Label, MergedFrom, Way
+from evals.types import Label, MergedFrom, MergeRule
 from tests.evals.archives import backed_up, changed, filled, of
 from tests.store.making import fresh, some_name
 
@@ -34,7 +34,7 @@ MADE_UP = [
     {"query_set": "default", "splits": {"train": {"models": True, "overrule": False, "more": 1}}},
     {"train": {"model": True}},
 ]
-OF_A_MERGE = MergedFrom(query_set="default", splits={"test": Way(models=True, overrule=False)})
+OF_A_MERGE = MergedFrom(query_set="default", splits={"test": MergeRule(models=True, overrule=False)})
 
 
 def judge(store, name):

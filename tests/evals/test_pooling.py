@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 
 from core.errors import SpecError
 from core.types import Query
-from evals.judging.pooling import Prior, by_depth, hidden, order_by_influence, pool
+from evals.judging.pooling import Prior, order_by_depth, order_by_influence, pool, shuffled
 from evals.runs.rankings import Ranking
 from evals.runs.types import Run, RunSubject
 from evals.types import QuerySplit
@@ -52,9 +52,9 @@ def test_depth_pooling_goes_round_by_round_and_is_shuffled_by_its_seed_alone():
     several = [run(name, q1=[f"{name}{n}" for n in range(20)]) for name in "abc"]
     pairs = pool(several, split(), 20)
     first, again, other = (
-        by_depth(pairs, 1),
-        by_depth(random.Random(0).sample(pairs, len(pairs)), 1),
-        by_depth(pairs, 2),
+        order_by_depth(pairs, 1),
+        order_by_depth(random.Random(0).sample(pairs, len(pairs)), 1),
+        order_by_depth(pairs, 2),
     )
     assert [pair.best for pair in first] == sorted(pair.best for pair in pairs)
     assert first == again != other
@@ -138,7 +138,7 @@ def test_over_many_comparisons_it_asks_less_than_pooling_by_depth_and_is_right_a
         asked, expected = judged_until_sure(a, b, truth, lambda plan, _: plan.pairs)
         right += expected * order_by_influence(a, b, split(truth, tuple(truth))).outlook.known > 0
         telling += asked
-        deep += judged_until_sure(a, b, truth, lambda _, pairs: by_depth(pairs))[0]
+        deep += judged_until_sure(a, b, truth, lambda _, pairs: order_by_depth(pairs))[0]
     assert right >= 27
     assert telling < 0.85 * deep
 
@@ -191,5 +191,5 @@ def test_a_metric_that_does_not_add_up_is_refused_with_what_does():
 
 def test_hiding_depends_on_the_seed_and_not_on_the_order_given():
     pairs = pool([run("a", q1=[f"d{n}" for n in range(30)])], split(), 30)
-    assert hidden(pairs, 5) == hidden(pairs[::-1], 5) != pairs
-    assert sorted(pair.id for pair in hidden(pairs, 5)) == [pair.id for pair in pairs]
+    assert shuffled(pairs, 5) == shuffled(pairs[::-1], 5) != pairs
+    assert sorted(pair.id for pair in shuffled(pairs, 5)) == [pair.id for pair in pairs]

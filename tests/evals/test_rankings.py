@@ -15,7 +15,7 @@ import pytest
 from core.errors import StoreError
 from core.fusion.score_based import LinearFusion
 from core.legs.bm25 import Bm25Leg
-from evals.runs.batch_fusion import FusionArrays, ResultCut, fused
+from evals.runs.batch_fusion import FusionArrays, ResultCut, fuse_all
 from evals.runs.rankings import (
     LEVEL,
     MARK,
@@ -169,7 +169,7 @@ def test_a_hit_takes_twelve_bytes_and_no_more_than_was_cut_is_held():
         f"q{at}": Ranking([f"d{(at * 7 + n) % 500}" for n in range(200)], np.arange(200, 0, -1)) for at in range(20)
     }
     legs = [LegRankings(name, Bm25Leg(), 200, best) for name in ("one", "two")]
-    made = fused(FusionArrays.of(legs), LinearFusion(), cut=ResultCut(depth=50))
+    made = fuse_all(FusionArrays.of(legs), LinearFusion(), cut=ResultCut(depth=50))
     for rankings in (made, decode_rankings(encode_rankings(made)).rankings, share_units(best)):
         assert len({id(ranked.units) for ranked in rankings.values()}) == 1
         assert all(ranked.codes.nbytes + ranked.values.nbytes == 12 * ranked.length for ranked in rankings.values())

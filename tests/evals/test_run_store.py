@@ -198,7 +198,7 @@ def test_a_name_means_the_newest_run_that_bears_it(store, name):
 def test_a_run_that_is_asked_for_again_is_the_one_its_name_means_and_keeps_its_date(store, name):
     first = saved(store, name)
     saved(store, name, k1=2.0)
-    ask(run_store.used(store, {first.id: ["hybrid"]}))
+    ask(run_store.mark_used(store, {first.id: ["hybrid"]}))
     found = ask(run_store.find(store, "hybrid", collection=name))
     assert (found.id, found.made_at) == (first.id, first.made_at)
     ask(run_store.prune(store, collection=name))
@@ -207,14 +207,14 @@ def test_a_run_that_is_asked_for_again_is_the_one_its_name_means_and_keeps_its_d
 
 def test_a_run_that_is_asked_for_under_another_name_is_found_by_that(store, name):
     kept = saved(store, name)
-    ask(run_store.used(store, {kept.id: ["mine"]}))
+    ask(run_store.mark_used(store, {kept.id: ["mine"]}))
     found = ask(run_store.find(store, "mine", collection=name))
     assert (found.id, found.name) == (kept.id, "mine")
 
 
 def test_a_run_keeps_its_name_where_a_suite_has_another_for_it_and_is_found_by_both(store, name):
     kept = saved(store, name, "mine")
-    ask(run_store.used(store, {kept.id: ["hybrid, fusion.k=60", "hybrid"]}, rename=False))
+    ask(run_store.mark_used(store, {kept.id: ["hybrid, fusion.k=60", "hybrid"]}, rename=False))
     for each in ("mine", "hybrid", "hybrid, fusion.k=60"):
         found = ask(run_store.find(store, each, collection=name))
         assert (found.id, found.name) == (kept.id, "mine")
@@ -225,7 +225,7 @@ def test_a_run_keeps_its_name_where_a_suite_has_another_for_it_and_is_found_by_b
 
 def test_a_name_means_the_run_that_was_used_under_it_last_whatever_else_that_was_used_as(store, name):
     older, newer = saved(store, name, "mine"), saved(store, name, "mine", k1=2.0)
-    ask(run_store.used(store, {older.id: ["a suite's"]}, rename=False))
+    ask(run_store.mark_used(store, {older.id: ["a suite's"]}, rename=False))
     assert ask(run_store.find(store, "mine", collection=name)).id == newer.id
     assert ask(run_store.find(store, "a suite's", collection=name)).id == older.id
     assert ask(run_store.prune(store, collection=name)) == [], "each is the newest under one of its names"
@@ -240,7 +240,7 @@ def test_a_run_of_before_has_the_one_name_that_it_bears(store, name):
 
     ask(forget())
     assert list(ask(run_store.find(store, "hybrid", collection=name)).names) == ["hybrid"]
-    ask(run_store.used(store, {kept.id: ["a suite's"]}, rename=False))
+    ask(run_store.mark_used(store, {kept.id: ["a suite's"]}, rename=False))
     assert set(ask(run_store.find(store, "hybrid", collection=name)).names) == {"hybrid", "a suite's"}
 
 
@@ -261,7 +261,7 @@ def test_names_that_nobody_can_have_kept_are_passed_over(store, name, names):
 
 def test_runs_are_listed_newest_first_whichever_was_used_last(store, name):
     first, second = saved(store, name, "first"), saved(store, name, "second", k1=2.0)
-    ask(run_store.used(store, {first.id: ["first"]}))
+    ask(run_store.mark_used(store, {first.id: ["first"]}))
     ask(run_store.save(store, replace(first, timed=())))
     assert [each.id for each in ask(run_store.listed(store, collection=name))] == [second.id, first.id]
     assert [each.id for each in ask(run_store.listed(store, collection=name, most=1))] == [second.id]

@@ -25,7 +25,7 @@ from evals.runs.rankings import Ranking
 from evals.suites.gate import passed
 from evals.suites.run_suite import plan_suite, run_suite
 from evals.suites.suite import Suite
-from evals.tuning.summary import plain, summarised
+from evals.tuning.summary import plain, summarise
 from evals.tuning.tuner import TuningProcedure
 from evals.tuning.workflow import TuningRequest, tune_weights
 from evals.types import Exclusion, Label, LabelledQueries
@@ -328,7 +328,7 @@ def test_too_few_labels_leave_the_tuned_variant_out_and_a_gate_on_it_in_error(st
 def test_what_a_sweep_comes_to_is_told_in_sentences(store, loaded, asked):
     result, _ = run(store, suite(loaded, asked(labelled()), HYBRID + TUNE))
     tuned = result.results[0].tuned[0].tuned
-    told = summarised(tuned)
+    told = summarise(tuned)
     assert len(told.points) == 5
     assert sum(point.best for point in told.points) == 1
     assert {method for method, *_ in told.fusions} == {"rrf", "linear, minmax"}

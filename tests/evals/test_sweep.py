@@ -17,11 +17,11 @@ from core.legs.vector import VectorLeg
 from core.types import Query
 from core.variant import Rollup
 from evals.metrics import scoring
-from evals.runs.batch_fusion import ResultCut, fused
+from evals.runs.batch_fusion import ResultCut, fuse_all
 from evals.runs.rankings import LegRankings, Ranking
 from evals.tuning import surface as tuning_surface
 from evals.tuning.surface import Surface
-from evals.tuning.sweep import QUERIES, sweep, swept
+from evals.tuning.sweep import QUERIES, surface_ranks, sweep
 from evals.types import QuerySplit
 from tests.effort import examples
 
@@ -96,12 +96,12 @@ cuts = st.builds(
 def _held_against_search(
     legs: list[LegRankings], split: QuerySplit, fusion: Fusion, cut: ResultCut, steps: int = 4
 ) -> None:
-    places = swept(legs, split, fusion, steps=steps, cut=cut)
+    places = surface_ranks(legs, split, fusion, steps=steps, cut=cut)
     surfaces = {metric: places.surface(metric) for metric in METRICS}
     grid = surfaces["ndcg"].grid
     weights = [*(grid / steps).tolist(), [1.0] * len(legs)]
     for point, given_weights in enumerate(weights):
-        rankings = fused(legs, fusion, given_weights, cut)
+        rankings = fuse_all(legs, fusion, given_weights, cut)
         wanted = scoring.score_rankings(split.grades, rankings, METRICS)
         for metric, surface in surfaces.items():
             values = surface.values[point] if point < len(grid) else surface.untuned
@@ -145,9 +145,9 @@ def planted(queries: int = 60, items: int = 300, depth: int = 100, noise: tuple[
 def test_candidates_by_the_hundred_and_points_in_blocks_change_nothing(fusion):
     legs, split = planted(queries=6, items=600, depth=200)
     whole = sweep(legs, split, fusion, steps=6)
-    assert (swept(legs, split, fusion, steps=6, cells=1500).surface("ndcg@10").values == whole.values).all()
+    assert (surface_ranks(legs, split, fusion, steps=6, cells=1500).surface("ndcg@10").values == whole.values).all()
     for point in (0, 5, 13, 27):
-        ranked = fused(legs, fusion, list(whole.leg_weights(point).values()))
+        ranked = fuse_all(legs, fusion, list(whole.leg_weights(point).values()))
         wanted = scoring.scores(split.grades, ranked)
         assert whole.values[point] == pytest.approx([wanted[query] for query in whole.queries], abs=1e-12)
 
@@ -202,7 +202,7 @@ def test_what_has_no_surface_is_refused_in_words(fusion, metric, cut, words):
 def test_a_metric_that_looks_deeper_than_the_sweep_went_is_refused():
     legs, split = planted(queries=2)
     with pytest.raises(SpecError, match="Sweep deeper"):
-        swept(legs, split, RrfFusion(), steps=2, deepest=10).surface("ndcg@20")
+        surface_ranks(legs, split, RrfFusion(), steps=2, deepest=10).surface("ndcg@20")
 
 
 def test_a_split_without_a_relevant_item_is_refused():

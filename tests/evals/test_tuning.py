@@ -20,7 +20,7 @@ from evals.statistics import crossfit
 from evals.tuning import surface as tuning_surface
 from evals.tuning.surface import Surface
 from evals.tuning.sweep import sweep
-from evals.tuning.tuner import TuningProcedure, classified, tune
+from evals.tuning.tuner import TuningProcedure, classify_queries, tune
 from evals.types import QuerySplit
 
 NAMES = ("vector", "fulltext", "bm25")
@@ -342,7 +342,7 @@ def test_queries_without_a_kind_have_the_weights_for_all():
 
 def test_kinds_can_be_those_that_a_search_would_see():
     split = QuerySplit("test", {"a": Query("a", "how do bees fly?"), "b": Query("b", "FL-4021")})
-    assert classified(split) == {"a": "question", "b": "identifier"}
+    assert classify_queries(split) == {"a": "question", "b": "identifier"}
 
 
 # Too few labels

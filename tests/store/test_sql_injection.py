@@ -191,7 +191,7 @@ def queries_labels_spans_and_their_splits(ground: Ground, hostile: str) -> str:
 def a_change_of_a_query_set_with_its_author_and_reason(ground: Ground, hostile: str) -> str:
     short = hostile.replace("\n", " ")
     before = LabelledQueries((Query(hostile, hostile),), (Label(hostile, hostile, 1, short),))
-    cause = Cause(judgements.signed(short), hostile)
+    cause = Cause(judgements.judge_name(short), hostile)
     try:
         for labelled in (before, LabelledQueries()):
             bridge.run(query_sets.keep(ground.store, ground.name, labelled, name=short[:40], cause=cause))
@@ -204,7 +204,9 @@ def a_change_of_a_query_set_with_its_author_and_reason(ground: Ground, hostile: 
 
 @place
 def a_judgement_with_its_judge_and_note(ground: Ground, hostile: str) -> str:
-    made = Judgement(hostile, hostile, judgements.signed(hostile.replace("\n", " ")), 1, b"\x01", False, hostile, NOON)
+    made = Judgement(
+        hostile, hostile, judgements.judge_name(hostile.replace("\n", " ")), 1, b"\x01", False, hostile, NOON
+    )
     bridge.run(judgements.save_judgements(ground.store, ground.name, [made]))
     found = bridge.run(judgements.load(ground.store, ground.name))
     return next(each.note for each in found if each.query_id == hostile)

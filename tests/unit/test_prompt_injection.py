@@ -21,7 +21,7 @@ from core.store.passages import ItemText
 from core.types import Hit, Query, StageResult
 from evals.judging.judgements import Judgement, Task
 from evals.judging.llm_judge import ModelJudge
-from evals.judging.merging import resolved
+from evals.judging.merging import settle_grades
 from tests.unit.misbehaving import Answer, Reply, completion, language_model, serving
 
 KEY = "sk-secret-of-the-owner"
@@ -167,8 +167,8 @@ def test_a_judge_that_does_more_than_grade_what_it_was_shown_gives_no_grade(tric
 def test_a_grade_that_was_talked_out_of_a_model_never_outweighs_a_persons_nor_counts_unasked() -> None:
     given = judged(obeying(as_told, 3))
     person = Judgement("q1", "i2", "ada", 0, given[0].version)
-    assert resolved(given) == {}
-    settled = resolved([*given, person], models=True)
+    assert settle_grades(given) == {}
+    settled = settle_grades([*given, person], models=True)
     assert settled["q1", "i2"].grade == 0
 
 

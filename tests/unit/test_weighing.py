@@ -18,7 +18,7 @@ from core.legs.vector import VectorLeg
 from core.types import Query
 from core.variant import Rollup, Variant
 from evals.evaluation.context import tuning_split
-from evals.runs.batch_fusion import FusionArrays, ResultCut, fused
+from evals.runs.batch_fusion import FusionArrays, ResultCut, fuse_all
 from evals.runs.rankings import LegRankings, Ranking
 from evals.tuning.sweep import sweep
 from evals.tuning.tuner import TuningProcedure, tune
@@ -121,9 +121,9 @@ def test_adding_and_sorting_what_is_given_is_the_search(found):
         packed = weight_payload.pack_query(found, query)
         for row, point in enumerate(found.surface.grid.tolist()):
             weights = [share / STEPS for share in point]
-            searched = fused(found.arrays, found.base.fusion, weights, cut)[query].item_ids
+            searched = fuse_all(found.arrays, found.base.fusion, weights, cut)[query].item_ids
             assert added_and_sorted(packed, point, row) == list(searched)
-        alike = fused(found.arrays, found.base.fusion, [1.0] * len(point), cut)[query].item_ids
+        alike = fuse_all(found.arrays, found.base.fusion, [1.0] * len(point), cut)[query].item_ids
         assert added_and_sorted(packed, [STEPS] * len(point), -1) == list(alike)
 
 

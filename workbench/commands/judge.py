@@ -121,10 +121,10 @@ def _judge(name: str | None) -> str:
     from getpass import getuser
 
     from core.errors import InputError
-    from evals.judging.judgements import signed
+    from evals.judging.judgements import judge_name
 
     try:
-        return signed(name or getuser())
+        return judge_name(name or getuser())
     except (KeyError, OSError) as error:  # a container's user may have no name
         raise InputError("This machine does not know who you are. Say who judges with --judge NAME.") from error
 
@@ -173,12 +173,12 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook judge queue handbook bm25 local-rag --metric recall@20 -n 50
     rankbook judge queue handbook bm25 vector hybrid-retriever --split train --depth 20 --json
     """
-    from evals.judging.queue import described
+    from evals.judging.queue import task_values
 
     store, view = runtime.open_collection(collection)
     spec = _spec(order, metric, depth, limit, seed, again)
     found = _queue(store, view, runs, split, spec, _judge(judge))
-    pairs = [described(task) for task in found.tasks]
+    pairs = [task_values(task) for task in found.tasks]
     if as_json:
         counts = {"stale": found.stale, "gone": found.gone}
         output.document({"sentence": found.sentence, "outlook": found.outlook, **counts, "pairs": pairs})
@@ -218,7 +218,7 @@ def grade(  # noqa: PLR0913, PLR0917 - a flag each
     """
     from core.errors import InputError
     from evals.judging.judgements import save_judgements
-    from evals.judging.queue import from_file
+    from evals.judging.queue import read_judgements
 
     if (file is None) == (not runs):
         raise InputError("Name the runs whose queue you want to judge, or a file of grades with --file.")
@@ -230,7 +230,7 @@ def grade(  # noqa: PLR0913, PLR0917 - a flag each
         _show_state(found)
         TerminalJudge(store, view.name, name, found.tasks).run()
         return
-    read = bridge.run(from_file(store, view, file, name, name=queries))
+    read = bridge.run(read_judgements(store, view, file, name, name=queries))
     replaced = bridge.run(save_judgements(store, view.name, read.judgements))
     output.flaws(read.flaws, len(read.flaws))
     output.notice(f"{len(read.judgements)} judgements of {name} kept; {len(replaced)} took the place of earlier ones.")

@@ -23,13 +23,13 @@ def agreement(
     rankbook judge agreement handbook
     rankbook judge agreement handbook --json
     """
-    from evals.judging.merging import agreed
+    from evals.judging.merging import judge_agreement
 
     store, view = runtime.open_collection(collection)
-    found = bridge.run(agreed(store, view, name=queries))
+    found = bridge.run(judge_agreement(store, view, name=queries))
     if as_json:
         models = [each.plain() for each in found.models]
-        output.document({"standing": found.standing.sentence(), "people": found.people, "models": models})
+        output.document({"standing": found.status.sentence(), "people": found.people, "models": models})
         return
 
     def figure(value: float | None) -> str:
@@ -44,7 +44,7 @@ def agreement(
     if rows:
         figures = ("both graded", "same grade", "kappa", "weighted kappa")
         output.table("Two by two", ("judge", "judge", *figures), rows, right=figures)
-    for sentence in (found.standing.sentence(), found.people.sentence(), *(each.sentence() for each in found.models)):
+    for sentence in (found.status.sentence(), found.people.sentence(), *(each.sentence() for each in found.models)):
         output.notice(sentence)
     for each in found.models:
         if each.compared is not None:
@@ -87,7 +87,7 @@ def merge(
     rankbook judge merge handbook --into default --overrule
     """
     from core.store import names
-    from evals.judging.merging import WouldOverwrite, merge_judgements, others_anew
+    from evals.judging.merging import WouldOverwrite, merge_judgements, remerged_splits
 
     store, view = runtime.open_collection(collection)
     into = names.checked(into, what="The query set's name")
@@ -99,11 +99,11 @@ def merge(
     except WouldOverwrite as error:
         raise WouldOverwrite(f"{str(error).removesuffix('.')} (`--overwrite`).") from error
     counts = ", ".join(f"{count} from {origin}" for origin, count in merged.counts.items()) or "none"
-    sentences = [f"Labels of {split!r}{merged.ways[split]} in {into!r}: {counts}."]
+    sentences = [f"Labels of {split!r}{merged.rules[split]} in {into!r}: {counts}."]
     if merged.left_out:
         sentences.append(f"{merged.left_out} judgements are of queries that {queries!r} does not have.")
-    sentences += [others_anew(merged, split), "" if changed else "It was so already."]
-    ways = {name: each.model_dump() for name, each in merged.ways.items()}
+    sentences += [remerged_splits(merged, split), "" if changed else "It was so already."]
+    ways = {name: each.model_dump() for name, each in merged.rules.items()}
     value = {"query_set": into, "origins": merged.counts, "left_out": merged.left_out, "changed": changed, "ways": ways}
     output.result(value, " ".join(filter(None, sentences)), json=as_json)
 
@@ -124,15 +124,15 @@ def export(
     """
     from core import atomic_files
     from core.errors import SpecError
-    from evals.judging.judgements import standing
-    from evals.judging.merging import qrels, resolved
+    from evals.judging.judgements import judgement_status
+    from evals.judging.merging import qrels_text, settle_grades
 
     if form not in {"trec", "beir"}:
         raise SpecError(f"The format {form!r} is not known. There is: beir, trec.")
     store, view = runtime.open_collection(collection)
-    status = bridge.run(standing(store, view))
-    grades = {pair: each.grade for pair, each in resolved(status.current, models=models).items()}
-    text = qrels(grades, "trec" if form == "trec" else "beir")
+    status = bridge.run(judgement_status(store, view))
+    grades = {pair: each.grade for pair, each in settle_grades(status.current, models=models).items()}
+    text = qrels_text(grades, "trec" if form == "trec" else "beir")
     if out is None:
         output.raw(text)
     else:

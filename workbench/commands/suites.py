@@ -196,13 +196,13 @@ def _run(file: Path, *, again: bool, junit: Path | None, quiet: bool) -> SuiteRe
 
 
 def _show(target: TargetResult) -> None:
-    from evals.tuning.tuner import called
+    from evals.tuning.tuner import fusion_label
 
     for each in target.tuned:
         tuned = each.tuned
         if each.variant is not None:
             weights = ", ".join(f"{leg} {weight:g}" for leg, weight in tuned.chosen.weights.items())
-            output.notice(f"{each.name}, tuned on {each.split}: {weights} under {called(tuned.chosen.fusion)}.")
+            output.notice(f"{each.name}, tuned on {each.split}: {weights} under {fusion_label(tuned.chosen.fusion)}.")
         output.notice(
             f"{each.name}: in-sample {tuned.in_sample:.3f}, to be expected of new queries {tuned.cross_fitted:.3f} "
             f"(the gap of {tuned.optimism:.3f} is optimism). {tuned.verdict}"

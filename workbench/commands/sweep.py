@@ -65,7 +65,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     from core.errors import InputError, SpecError
     from evals.evaluation.context import tuning_split
     from evals.statistics.verdicts import Rules
-    from evals.tuning.summary import plain, summarised
+    from evals.tuning.summary import plain, summarise
     from evals.tuning.tuner import TuningProcedure
     from evals.tuning.workflow import TuningRequest, confirm, tune_weights
 
@@ -99,7 +99,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     if as_json:
         output.document({**plain(tuned), "reported": reported and output.plain_board(reported)})
     else:
-        _show_sweep(summarised(tuned), base, notes, reported)
+        _show_sweep(summarise(tuned), base, notes, reported)
     if reported and html:
         written = evaluate.report_part(opened.store, reported, {reported.names[-1]: tuned}, notes)
         title = f"{collection}: weights of {base.name}"

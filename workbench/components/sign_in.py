@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.errors import InputError
 from core.store.names import composed
-from evals.judging.judgements import LONGEST_NAME, signed
+from evals.judging.judgements import LONGEST_NAME, judge_name
 from workbench.components.theme import asset
 from workbench.server import access, roles_file
 from workbench.server.access import AccessControl
@@ -49,7 +49,7 @@ def signature_of(of: Mapping[str, Any]) -> str:
 def _signed(name: str) -> str:
     """What is too long to be kept by its digest, which looks like nobody's address or mark."""
     whole = composed(name).encode("utf-8", "surrogatepass")
-    return signed(name) if len(whole) <= LONGEST_NAME else f"sha256:{hashlib.sha256(whole).hexdigest()}"
+    return judge_name(name) if len(whole) <= LONGEST_NAME else f"sha256:{hashlib.sha256(whole).hexdigest()}"
 
 
 def draw(gate: AccessControl, of: Mapping[str, Any]) -> None:

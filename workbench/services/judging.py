@@ -22,7 +22,14 @@ from evals.judging import judgements as judging
 from evals.judging.agreement import PairId
 from evals.judging.judgements import Judgement, Task
 from evals.judging.llm_judge import ModelJudge, grade
-from evals.judging.merging import Agreed, SettledGrade, agreed, qrels, resolved, with_judgements
+from evals.judging.merging import (
+    JudgeAgreement,
+    SettledGrade,
+    judge_agreement,
+    qrels_text,
+    settle_grades,
+    with_judgements,
+)
 from evals.judging.pooling import Outlook, PooledPair, order_by_influence, pool
 from evals.judging.queue import QueueSpec
 from evals.metrics import scoring
@@ -113,7 +120,7 @@ class JudgingStatus:
     """The figures of a pool, how the judges of its collection agree, and the one settled grade of each pair."""
 
     figures: PoolFigures
-    agreed: Agreed
+    agreed: JudgeAgreement
     settled: dict[PairId, SettledGrade]
 
 
@@ -121,8 +128,8 @@ async def pool_status(
     ctx: EvalContext, runs: Sequence[Run], split: QuerySplit, spec: QueueSpec, *, rules: Rules = USUAL
 ) -> JudgingStatus:
     """Valid judgements count as labels beside those of the collection; those of models do not count."""
-    of_judges = await agreed(ctx.store, ctx.view, name=ctx.query_set)
-    settled = resolved(of_judges.standing.current)
+    of_judges = await judge_agreement(ctx.store, ctx.view, name=ctx.query_set)
+    settled = settle_grades(of_judges.status.current)
     judged = replace(split, grades=with_judgements(split.grades, settled))
     return JudgingStatus(await asyncio.to_thread(_figures, runs, split, judged, spec, rules), of_judges, settled)
 
@@ -195,7 +202,7 @@ def _judged(covered: PoolCoverage) -> TableCell:
     return TableCell(text=share, beside=f"{covered.judged:,} of {covered.pairs:,}")
 
 
-def agreement_blocks(found: Agreed) -> Iterator[Block]:
+def agreement_blocks(found: JudgeAgreement) -> Iterator[Block]:
     """How far people agree, how well a model's grades match theirs, and which judgements are stale."""
     yield Said(text=found.people.sentence())
     if found.people.two:
@@ -209,8 +216,8 @@ def agreement_blocks(found: Agreed) -> Iterator[Block]:
         yield Table.made("Judgements that hold", ("judge", "judgements"), found.counts, ("judgements",))
     for each in found.models:
         yield Said(text=each.sentence(), tone="note")
-    if found.standing.stale:
-        yield Said(text=found.standing.sentence(), tone="note")
+    if found.status.stale:
+        yield Said(text=found.status.sentence(), tone="note")
 
 
 def _figure(value: float | None) -> str:
@@ -238,16 +245,16 @@ def status_values(state: JudgingStatus) -> dict[str, Any]:
             for name, covered, cell, alone in scored
         ],
         "alpha": judges.people.alpha,
-        "stale": len(judges.standing.stale),
+        "stale": len(judges.status.stale),
     }
 
 
 # -- what changes, and what is taken along -----------------------------------------------------------------------------
 
 
-def qrels_text(state: JudgingStatus, form: Form) -> str:
+def settled_qrels(state: JudgingStatus, form: Form) -> str:
     """A qrels file of people's valid judgements, one grade a pair, as `rankbook judge export` writes it."""
-    return qrels({pair: each.grade for pair, each in state.settled.items()}, form)
+    return qrels_text({pair: each.grade for pair, each in state.settled.items()}, form)
 
 
 # -- a language model's suggestion -------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class JudgingSession:
     """`tasks` are in the order in which they are shown. `grades` were given in this session."""
 
     def __init__(self, store: Store, view: CollectionView, judge: str, pool: JudgingPool, found: Queue) -> None:
-        self.store, self.view, self.judge = store, view, judging.signed(judge)
+        self.store, self.view, self.judge = store, view, judging.judge_name(judge)
         self.pool, self.found = pool, found
         self.tasks = {(task.query.id, task.item.id): task for task in found.tasks}
         self.grades: dict[PairId, Judgement] = {}

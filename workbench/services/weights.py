@@ -174,7 +174,7 @@ class WeighedSurface:
 
     @cached_property
     def summary(self) -> sweep_summary.SweepSummary:
-        return sweep_summary.summarised(self.tuned)
+        return sweep_summary.summarise(self.tuned)
 
     def variant(self, point: Sequence[int]) -> Variant:
         """The base with the weights of a point."""

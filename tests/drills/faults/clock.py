@@ -79,7 +79,7 @@ def put_back(store: Store) -> Outcome:
     first, second = (bridge.run(_kept(context, number)) for number in (0, 1))
     _move(store, "runs", "used_at = used_at + interval '1 year'", f"id = '{first}'")
     _move(store, "runs", "names = jsonb_build_object(name, used_at)", f"id = '{first}'")
-    bridge.run(run_store.used(store, {second: ["same"]}))
+    bridge.run(run_store.mark_used(store, {second: ["same"]}))
     newest = bridge.run(run_store.find(store, "same", collection=name)).id
     _judge(store, name, "d00001")
     _move(store, "judgements", "judged_at = judged_at + interval '1 year'", f"collection = '{name}'")

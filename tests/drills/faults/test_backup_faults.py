@@ -18,7 +18,7 @@ from core import bridge
 from core.errors import InputError, RankbookError
 from core.store import collections
 from evals import backup
-from evals.backup.archive_writer import written_beside
+from evals.backup.archive_writer import write_beside
 from evals.judging import judgements as judging
 from evals.labels import query_sets
 from tests.conftest import TEST_DSN
@@ -177,9 +177,9 @@ def test_a_disk_that_is_full_is_told_and_the_older_backup_stays(store, donor, tm
 
 def test_two_backups_to_one_place_do_not_mix(tmp_path):
     path = tmp_path / "mine.tar"
-    with written_beside(path) as file:
+    with write_beside(path) as file:
         file.write(b"whole")
-        with pytest.raises(InputError, match="being written there"), written_beside(path) as other:
+        with pytest.raises(InputError, match="being written there"), write_beside(path) as other:
             other.write(b"mixed")
     assert path.read_bytes() == b"whole"
     assert [each.name for each in tmp_path.iterdir()] == ["mine.tar"]

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -254,5 +255,5 @@ def test_a_collection_that_moves_on_under_a_suite_ends_it_in_a_sentence(store, c
 
     with pytest.raises(StoreError, match="was changed while it was being evaluated"):
         run(context, progress=changes)
-    finished = run(context, VARIANTS[:1])
+    finished = run(replace(context, view=fresh(store, context.view.name)), VARIANTS[:1])
     assert finished[0].subject.version == context.view.row.version + 1

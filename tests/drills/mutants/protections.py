@@ -934,7 +934,7 @@ PROTECTIONS: Final = (
     Protection(
         "pins and votes of a backup are those of its own runs and contests",
         "evals/backup/restore.py",
-        "            await _refuse_strangers(taking, part, part.through, incoming)\n",
+        "            await _refuse_strangers(reader, part, part.through, incoming)\n",
         "            pass\n",
         f"{BACKUP}::test_rows_that_belong_together_are_all_there_and_could_have_been_given",
         f"{BACKUP}::test_a_file_that_is_there_is_not_written_over_unless_asked",

@@ -55,7 +55,7 @@ def grades(store: Store, name: str) -> None:
         ("q1", "ben", 2, ""),
         ("q2", "ben", 3, ""),
     }
-    standing = bridge.run(judgements.standing(store, bridge.run(collections.get(store, name))))
+    standing = bridge.run(judgements.judgement_status(store, bridge.run(collections.get(store, name))))
     assert (len(standing.current), len(standing.stale)) == (3, 0)
     assert bridge.run(votes.count(store, Contest.of(name, {"Today": WORDS, "Tomorrow": BOTH}))) == 1
 

@@ -120,7 +120,7 @@ class ContextCell(CellSpec):
         headline = f"{len(pack.chunks)} passages of {items} documents stand in the context: {tokens}."
         blocks: list[Block] = [Said(text=headline, tone="headline")]
         if query.labelled:
-            share = packed_contexts.scored(pack, self.budget, query.grades).gain_share
+            share = packed_contexts.score_pack(pack, self.budget, query.grades).gain_share
             blocks.append(Said(text=f"It brings {share:.0%} of the labelled gain of this query."))
         if pack.chunks:
             rows = [

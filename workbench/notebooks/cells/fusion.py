@@ -216,7 +216,7 @@ def _blocks(found: LabSweep) -> list[Block]:
     for table in found.tables():
         notes = tuple(note for note in table.notes if note != tuned.verdict)  # which stands above already
         blocks += [Table.of(replace(table, notes=notes))]
-    by_kind = sweep_summary.summarised(tuned).kinds
+    by_kind = sweep_summary.summarise(tuned).kinds
     if len(by_kind) > 1:
         legs = tuned.surfaces[0].legs
         rows = [

@@ -110,11 +110,11 @@ def how(
 def refused(state: JudgeState) -> bool:
     """Whether the name is none that a person may sign with; said where it stands."""
     from core.errors import RankbookError
-    from evals.judging.judgements import signed
+    from evals.judging.judgements import judge_name
 
     try:
         if state.judge:
-            signed(state.judge)
+            judge_name(state.judge)
     except RankbookError as error:
         feedback.draw_error(error)
         return True

@@ -19,7 +19,7 @@ from evals.evaluation.context import EvalContext
 from evals.judging.agreement import PairId
 from evals.judging.judgements import Judgement, change_mark
 from evals.judging.llm_judge import SCALE, ModelJudge
-from evals.judging.merging import WouldOverwrite, merge_judgements, others_anew
+from evals.judging.merging import WouldOverwrite, merge_judgements, remerged_splits
 from evals.labels import query_sets
 from workbench.components import blocks, feedback, sign_in
 from workbench.notebooks.output import Said
@@ -84,7 +84,7 @@ def follow(key: Key, ctx: EvalContext, session: JudgingSession) -> None:
 
 def _download(state: JudgingStatus, form: Form, name: str) -> None:
     try:
-        written = judging.qrels_text(state, form)
+        written = judging.settled_qrels(state, form)
     except RankbookError as error:  # TREC's columns have no room for blanks
         feedback.draw_error(error)
         return
@@ -130,7 +130,7 @@ def _merge(ctx: EvalContext, session: JudgingSession) -> None:
             )
             judged = sum(origin != "labels" for origin in made.origins.values())
             told = f"{into!r} has {judged:,} judgements among its labels of {split!r} now."
-            said: str | RankbookError = f"{told} {others_anew(made, split)}".rstrip()
+            said: str | RankbookError = f"{told} {remerged_splits(made, split)}".rstrip()
         except RankbookError as error:
             said = error
         st.session_state[MERGED] = (about(), said)

@@ -10,7 +10,7 @@ import zlib
 from datetime import UTC, datetime
 
 from evals.backup import archive_reader, restore
-from evals.backup.archive_writer import ArchivePieces, Writer
+from evals.backup.archive_writer import ArchivePieces, ArchiveWriter
 from evals.backup.file_format import LABELS, BackedUpCollection, HomeFile, Manifest
 from evals.runs.rankings import MARK, Ranking, decode_rankings, encode_rankings
 from tests.drills.fuzz.scratch import written
@@ -32,7 +32,7 @@ MANIFEST = Manifest(
 
 def archive() -> bytes:
     made = io.BytesIO()
-    writer = Writer(made, MANIFEST)
+    writer = ArchiveWriter(made, MANIFEST)
     pieces = ArchivePieces(writer, "collections/0001", LABELS[0].name)
     pieces.add(b"key\tname\n1\tdefault\n2\t\\N\n")
     pieces.close()
@@ -43,10 +43,10 @@ def archive() -> bytes:
 
 def read(content: bytes) -> None:
     path = written("some.rankbook", content)
-    with archive_reader.opened(path) as found:
+    with archive_reader.open_archive(path) as found:
         restore.check_readable(found)
         for kept in found.manifest.collections:
-            restore.chosen(found, kept.name, None)
+            restore.select_targets(found, kept.name, None)
             for part in LABELS:
                 found.keep_readable(kept.folder, part.name)
     restore.check(path)
@@ -90,7 +90,9 @@ def backup_manifest(content: bytes) -> None:
 RANKINGS = encode_rankings(
     {"q": Ranking(("d1", "d2"), (0.5, 0.25), ("d1", "d2"), ((0, 5), (1, 2)))}, failures={}, notes=[]
 )
-HEAD, SCORES = RANKINGS[len(MARK) + 8 : -17], RANKINGS[-17:]
+BEGIN = len(MARK) + 8
+END = BEGIN + int.from_bytes(RANKINGS[len(MARK) : BEGIN], "little")
+HEAD, SCORES = RANKINGS[BEGIN:END], RANKINGS[END:]
 
 
 @family.target(RANKINGS, words=(MARK, b"z", b"="))

@@ -14,7 +14,7 @@ import streamlit as st
 from core.fusion import Fusion, fusions
 from core.fusion.base import FUSIONS, spec_of
 from core.fusion.normalise import Normalisation
-from evals.tuning.tuner import called
+from evals.tuning.tuner import fusion_label
 from evals.tuning.workflow import TuningRequest
 from workbench.components import blocks, feedback, job_progress, weight_explorer
 from workbench.components.url_state import Chooser
@@ -70,7 +70,7 @@ def _instrument(view: CellView) -> bool:
     )
     if found is None:
         return False
-    about = f"Under {called(fusion)} alone:"
+    about = f"Under {fusion_label(fusion)} alone:"
 
     def said() -> SurfacePosition:
         state = view.selected

@@ -145,7 +145,7 @@ async def examine_cluster(store: Store) -> list[HealthCheck]:
         return [*findings, HealthCheck("Shards", "not counted, as a node does not answer")]
     try:
         async with store.begin(read_only=True) as connection:
-            return findings + [_shards(each) for each in await citus.held(connection)]
+            return findings + [_shards(each) for each in await citus.node_shards(connection)]
     except RankbookError as error:
         return [*findings, HealthCheck("Shards", "cannot be counted", ok=False, way_out=str(error))]
 
@@ -210,7 +210,7 @@ async def _collection(store: Store, view: CollectionView) -> HealthCheck:
     if view.row.attached:
         attachment = attached.Attachment.of(view)
         await attached.need_readable(store, attachment.table, attachment.facts)
-    if view.row.attached and not view.interrupted and (late := await attached.behind(store, view)):
+    if view.row.attached and not view.interrupted and (late := await attached.staleness_sentence(store, view)):
         return HealthCheck(what, "attached; what was built aside is behind its table", ok=False, way_out=late)
     counted = f"{len(view.chunk_sets)} chunk sets, {len(view.embedding_sets)} embedding sets"
     found = "attached" if view.row.attached and not view.incomplete_sets else counted

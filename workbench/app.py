@@ -9,7 +9,7 @@ import streamlit as st
 from core.store.engine import Store
 from workbench import session
 from workbench.components import feedback, sign_in, theme
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 from workbench.screens.registry import PAGES
 from workbench.server import access, logs
 from workbench.server.access import AccessControl
@@ -26,7 +26,7 @@ def opened() -> Store:
     return session.store() if gate is None else gate.store(role or "")
 
 
-def drawn(page: Page) -> Callable[[], None]:
+def drawn(page: WorkbenchPage) -> Callable[[], None]:
     """A page's function with the opened store, whose errors are drawn for people."""
 
     def draw() -> None:

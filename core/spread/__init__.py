@@ -1,8 +1,8 @@
 """Work spread over a Dask cluster: `RANKBOOK_DASK` names its scheduler, and without it everything runs here.
 
-Owns which cluster is meant, and when it is asked for. What is spread: texts that a model of this machine embeds
-(`core.spread.embedding`), and slices of leg runs and of searches (`evals.runs.dask_runs`, `spread_queries`).
-Endpoints stay here: they wait for a network and not for a processor, and so no key ever leaves this process.
+Texts that a model of this machine embeds are spread (`core.spread.embedding`), and slices of leg runs and searches
+(`evals.runs.dask_runs`). Endpoints are called from here: they wait for a network and not for a processor, and so no
+key ever leaves this process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ADDRESS = "RANKBOOK_DASK"
 
 
 def address(environment: Mapping[str, str] | None = None) -> str | None:
-    """The scheduler that is meant; None where work stays on this machine."""
+    """The scheduler's address; None where work stays on this machine."""
     chosen = (os.environ if environment is None else environment).get(ADDRESS, "").strip()
     return chosen or None
 
@@ -28,7 +28,7 @@ def address(environment: Mapping[str, str] | None = None) -> str | None:
 async def open_cluster(
     environment: Mapping[str, str] | None = None, patience: Patience = PATIENCE
 ) -> AsyncIterator[Cluster | None]:
-    """The cluster that is meant, for as long as it is wanted; None where none is."""
+    """The configured cluster, connected for the time of the context; None where none is configured."""
     where = address(environment)
     if where is None:
         yield None

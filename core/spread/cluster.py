@@ -1,9 +1,10 @@
-"""A Dask cluster: connecting to it, sending it work that keeps its order, and errors that come back as data."""
+"""A Dask cluster: connecting to it, running functions on its workers, and errors that come back as values."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
@@ -23,13 +24,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WorkerError:
-    """A sentence of our own, and the name of its kind."""
+    """One of our own errors, raised on a worker: its class name and its sentence."""
 
     kind: str
     sentence: str
 
     def error(self) -> RankbookError:
-        """To be raised here. Kinds that are made of more than a sentence come as the plainest one."""
+        """The error to raise here. A class that takes more than a sentence becomes a RankbookError."""
         kind = getattr(errors, self.kind, RankbookError)
         plain = isinstance(kind, type) and issubclass(kind, RankbookError) and kind.__init__ is Exception.__init__
         made: RankbookError = kind(self.sentence) if plain else RankbookError(self.sentence)
@@ -37,30 +38,30 @@ class WorkerError:
 
 
 def returns_errors(function: Callable[P, T]) -> Callable[P, T | WorkerError]:
-    """A function that a worker runs: its own errors come back as values."""
+    """Decorates a function that a worker runs: Rankbook's errors are returned as `WorkerError`."""
 
     @functools.wraps(function)
-    def answered(*given: P.args, **named: P.kwargs) -> T | WorkerError:
+    def guarded(*given: P.args, **named: P.kwargs) -> T | WorkerError:
         try:
             return function(*given, **named)
         except RankbookError as error:
             return WorkerError(type(error).__name__, str(error))
 
-    return answered
+    return guarded
 
 
-AHEAD = 2  # pieces a worker: one that it works at, and the next already there
+AHEAD = 2  # calls a worker: the one that it runs, and the next already there
 KEPT = "What was done until then is kept: run it again, and it goes on from there."
 HERE = "or leave --dask and RANKBOOK_DASK out to work here."
 INSTALL = "The package `distributed` is not installed. Run: pip install distributed, or unset RANKBOOK_DASK."
-SPEAKERS = ("client", "core", "comm", "batched", "utils", "scheduler")  # of the library: what is wrong, we say
+LOGGERS = ("client", "core", "comm", "batched", "utils", "scheduler")  # of the library: errors are raised instead
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """In seconds: for a scheduler to be there, to answer, for a worker to be there again, and between two looks.
+    """Seconds to wait for a connection, for the scheduler's answer, for a worker to come back, and between two looks.
 
-    A scheduler that is gone shows at once; one that is slow to answer has much to do.
+    A scheduler that is gone is noticed at once; one that answers slowly is busy.
     """
 
     connecting: float = 5.0
@@ -73,7 +74,7 @@ PATIENCE = Patience()
 
 
 class Cluster:
-    """A scheduler and its workers. Make it with `Cluster.opened`."""
+    """A scheduler and its workers, opened with `Cluster.opened`."""
 
     def __init__(self, address: str, client: Client, patience: Patience) -> None:
         self.address, self._client, self._patience = address, client, patience
@@ -85,24 +86,27 @@ class Cluster:
     @classmethod
     @asynccontextmanager
     async def opened(cls, address: str, patience: Patience = PATIENCE) -> AsyncIterator[Cluster]:
-        """Connected, with one worker at least."""
-        client = await _connected(address, patience)
+        """Connected for the time of the context, with one worker at least."""
+        client = await _connect(address, patience)
         cluster = cls(address, client, patience)
         try:
             await cluster._look_until(lambda: cluster.workers > 0, patience.connecting)
             cluster._watching = asyncio.ensure_future(cluster._watch())
             yield cluster
         finally:
-            await cluster._close()
+            cluster._watching.cancel()
+            await asyncio.gather(cluster._watching, return_exceptions=True)
+            with suppress(Exception):  # nothing is lost where the scheduler is gone
+                await asyncio.wait_for(cast("Any", client).close(), patience.connecting)
 
     @property
     def lines(self) -> int:
-        """How many pieces of work may be under way at once. Workers that join meanwhile count."""
+        """How many calls may be under way at once. Workers that join meanwhile count."""
         return max(1, AHEAD * self.workers)
 
     async def ask(self, function: Callable[..., T | WorkerError], *given: Any) -> T:
-        """The function's answer from a worker. Cancelled, what has not begun there is not begun any more."""
-        async with self._a_line():
+        """The function's result from a worker. When cancelled, a call that has not begun there is withdrawn."""
+        async with self._turn():
             try:
                 future = self._client.submit(function, *given, pure=False)
             except Exception as error:  # a client that lost its scheduler takes nothing more
@@ -114,10 +118,15 @@ class Cluster:
                     self._watching.result()  # raises why nobody will answer
                 return cast("T", await answer)
             finally:
-                await self._let_go(future, answer)
+                if answer.done() and not answer.cancelled():
+                    answer.exception()
+                else:
+                    answer.cancel()
+                    with suppress(Exception):  # a cluster that is gone has nothing to cancel
+                        await cast("Any", future).cancel()
 
     @asynccontextmanager
-    async def _a_line(self) -> AsyncIterator[None]:
+    async def _turn(self) -> AsyncIterator[None]:
         async with self._changed:
             await self._changed.wait_for(lambda: self._under_way < self.lines)
             self._under_way += 1
@@ -151,18 +160,10 @@ class Cluster:
             raise answer.error()
         return answer
 
-    async def _let_go(self, future: Future[Any], answer: asyncio.Future[Any]) -> None:
-        if answer.done() and not answer.cancelled():
-            answer.exception()
-            return
-        answer.cancel()
-        with suppress(Exception):  # a cluster that is gone has nothing to cancel
-            await cast("Any", future).cancel()
-
-    # -- whether it is still there -----------------------------------------------------------------------------------
+    # -- watching ----------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Ends, with the reason, when nobody is left who could answer."""
+        """Raises when no worker is left that could answer."""
         while True:
             await asyncio.sleep(self._patience.looks)
             await self._look()
@@ -200,19 +201,15 @@ class Cluster:
             f"The Dask cluster at {self.address} is gone. Start its scheduler and workers again, {HERE} {KEPT}"
         )
 
-    async def _close(self) -> None:
-        self._watching.cancel()
-        await asyncio.gather(self._watching, return_exceptions=True)
-        with suppress(Exception):  # nothing is lost by a farewell that nobody hears
-            await asyncio.wait_for(cast("Any", self._client).close(), self._patience.connecting)
 
-
-async def _connected(address: str, patience: Patience) -> Client:
-    """The library's client, which tries until its patience is at an end."""
+async def _connect(address: str, patience: Patience) -> Client:
+    """The library's client, connected to the scheduler."""
     try:
-        distributed = await asyncio.to_thread(_library)
+        distributed = await asyncio.to_thread(importlib.import_module, "distributed")
     except ImportError as error:
         raise ClusterFailed(INSTALL) from error
+    for name in LOGGERS:
+        logging.getLogger(f"distributed.{name}").setLevel(logging.CRITICAL)
     client = None
     try:
         client = distributed.Client(
@@ -227,11 +224,3 @@ async def _connected(address: str, patience: Patience) -> Client:
             f"No Dask scheduler answers at {address}. Write its address as tcp://host:8786, start one with "
             f"`dask scheduler`, {HERE}"
         ) from error
-
-
-def _library() -> Any:
-    import distributed
-
-    for name in SPEAKERS:
-        logging.getLogger(f"distributed.{name}").setLevel(logging.CRITICAL)
-    return distributed

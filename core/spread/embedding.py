@@ -1,11 +1,10 @@
-"""An embedder whose texts the workers of a cluster embed; all else that it knows, it knows from the one here.
+"""An embedder that lets the workers of a Dask cluster embed texts, in the batches that it would make here.
 
-The model's id names backend, precision and the state of a folder, and a worker loads exactly that, or refuses. What is
-sent are texts, what comes back are vectors: a worker needs neither a database nor a key. A batch has the texts that it
-would have here, so on processors of one kind documents have vectors that are equal to the last bit, however many
-threads work at them; those of queries, whose batches are small, within a millionth. On another kind they are other in
-the last digits: at a cosine above `TOLERANCE`, as in bfloat16 those are of a text that was embedded alone and in a
-batch.
+The model's id names backend, precision and the state of a folder, and a worker loads exactly that, or refuses. Texts
+are sent and vectors come back: a worker needs neither a database nor a key. On processors of one kind, vectors of
+documents are equal to the last bit, however many threads compute them; those of queries, whose batches are small,
+within a millionth. On another kind they differ in the last digits, with a cosine above `TOLERANCE`, as in bfloat16 do
+those of a text embedded alone and in a batch.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ TOLERANCE = 0.999  # the least cosine of two vectors of one text by one id, wher
 
 
 def can_be_spread(embedder: Embedder) -> bool:
-    """Whether it computes on this machine, and its id is all that another needs to do the same."""
+    """Whether it computes on this machine, and another machine needs only its id to do the same."""
     return bool(getattr(embedder, "spreads", False))
 
 
@@ -37,7 +36,7 @@ class HasEmbedder(Protocol):
 
 @asynccontextmanager
 async def embedding_over(caches: Iterable[HasEmbedder]) -> AsyncIterator[None]:
-    """The cluster that is meant, if any, embeds for them for as long as this lasts."""
+    """For the time of the context, the configured cluster, if any, embeds for these caches."""
     moved = [(each, each.embedder) for each in caches if can_be_spread(each.embedder)]
     where = address()
     if not moved or where is None:
@@ -54,7 +53,7 @@ async def embedding_over(caches: Iterable[HasEmbedder]) -> AsyncIterator[None]:
 
 
 class SpreadEmbedder:
-    """`lines` is how many batches it wants at once."""
+    """An embedder whose texts the cluster embeds. `lines` is how many batches it takes at once."""
 
     def __init__(self, here: Embedder, cluster: Cluster) -> None:
         self.here, self.cluster = here, cluster
@@ -72,7 +71,7 @@ class SpreadEmbedder:
         return self.cluster.lines
 
     async def embed(self, texts: Sequence[str], purpose: Purpose = "document") -> Vectors:
-        vectors: Vectors = await self.cluster.ask(embedded, self.model, list(texts), purpose)
+        vectors: Vectors = await self.cluster.ask(embed_on_worker, self.model, list(texts), purpose)
         if vectors.shape != (len(texts), self.dimension):
             raise EmbeddingError(
                 f"A worker gave vectors of {vectors.shape} for {len(texts)} texts by {self.model!r}, which has "
@@ -85,9 +84,9 @@ class SpreadEmbedder:
 
 
 @returns_errors
-def embedded(model: str, texts: list[str], purpose: Purpose) -> Vectors:
-    """On a worker: the model is loaded once in its process, and computes with the threads that the worker has."""
-    take_own_share()
+def embed_on_worker(model: str, texts: list[str], purpose: Purpose) -> Vectors:
+    """Runs on a worker: the model is loaded once a process, and computes with the worker's threads."""
+    limit_threads()
     from core import bridge
     from core.embedding import embedder
 
@@ -96,8 +95,8 @@ def embedded(model: str, texts: list[str], purpose: Purpose) -> Vectors:
 
 
 @cache
-def take_own_share() -> None:
-    """As many threads as the worker was started with, once: several workers of one machine divide its cores."""
+def limit_threads() -> None:
+    """Use as many threads as the worker was started with: several workers of one machine divide its cores."""
     from distributed import get_worker
 
     from core.embedding.sentence_transformers_backend import runtime

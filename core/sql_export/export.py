@@ -16,7 +16,7 @@ from sqlalchemy.sql.visitors import iterate
 from core.context import RequestContext
 from core.errors import DeadlineExceeded, MissingCapability, SpecError
 from core.fusion import LegRanking
-from core.legs.base import Leg, LegSql, QueryParameters, checked_text
+from core.legs.base import LegSql, QueryParameters, checked_text
 from core.pipeline.recall import lagging
 from core.sql_export.parameters import TEXT, VECTOR_OF_QUERY, Parameter, Parameters, compiled
 from core.sql_export.statement import LegStatement, StatementPlan, comment, part, statement, verbatim
@@ -36,10 +36,10 @@ CUSTOM_PLANS: Final = {"plan_cache_mode": "force_custom_plan"}
 
 @dataclass(frozen=True, slots=True)
 class ExportedSql:
-    """One statement with numbered parameters ($1, $2, ...) and all that somebody must know to run it.
+    """One statement with numbered parameters ($1, $2, ...) and all that is needed to run it.
 
-    It gives, best first: rank, id, score (relative), raw_score, and each leg's rank, score and part. `outside` is what
-    the variant does beside: in the order of the pipeline, each a sentence.
+    It returns, best first: rank, id, score (relative), raw_score, and each leg's rank, score and part. `outside` lists,
+    in the order of the pipeline, what the variant does beyond the statement, each in a sentence.
     """
 
     variant: Variant
@@ -54,7 +54,10 @@ class ExportedSql:
 
     def values(self, text: str, vector: Sequence[float] | None = None) -> list[Any]:
         """What to give psycopg for $1, $2, ..."""
-        of_query = {TEXT.key: checked_text(text), VECTOR_OF_QUERY.key: None if vector is None else _written(vector)}
+        from pgvector import Vector
+
+        as_text = None if vector is None else str(Vector(list(vector)).to_text())  # each number as the float32 it is
+        of_query = {TEXT.key: checked_text(text), VECTOR_OF_QUERY.key: as_text}
         return [of_query[each.name] if each.of_query else each.value for each in self.parameters]
 
     @property
@@ -71,8 +74,8 @@ class ExportedSql:
         """Everything about it, as comments."""
         about = f"{self.variant.name} ({self.variant.id[:12]}) over the collection {self.collection}"
         parts = [comment(f"Rankbook: {about}"), *(comment(note) for note in self.notes)]
-        told = [f"${each.number} {each.type}, {each.name}: {each.meaning}" for each in self.parameters]
-        parts += _listed("Parameters", told)
+        parameters = [f"${each.number} {each.type}, {each.name}: {each.meaning}" for each in self.parameters]
+        parts += _listed("Parameters", parameters)
         if self.model and self.needs_vector:
             parts.append(comment(f"The query's vector is made by the model {self.model}."))
         parts += _listed("Settings, in the transaction of the statement", self.setting_statements)
@@ -97,86 +100,42 @@ class ExportedSql:
 async def export_sql(
     store: Store, view: CollectionView, variant: Variant, *, query: str | None = None, strict: bool = False
 ) -> ExportedSql:
-    """The variant as SQL. `query` decides the weights of a routed variant; strict refuses what is left to be done."""
+    """The variant as SQL. `query` decides the weights of a routed variant; `strict` refuses what SQL cannot do."""
     whole = search_target(store, view, variant.chunks, variant.model)
-    narrowed = whole.filtered(variant.filter)
-    weights, told = _weights(variant, query)
-    outside = _outside(variant, query)
-    legs, missing = await _asked(store, narrowed, variant)
+    target = whole.filtered(variant.filter)
+    weights: Mapping[str, float] = {name: leg.weight for name, leg in zip(variant.leg_names, variant.legs, strict=True)}
+    notes = []
+    if variant.route is not None and query is not None:
+        kind, weights = variant.route.weights_for(query, weights)
+        notes.append(f"The weights are those for queries of the kind {kind!r}, as the one that was given.")
+    outside = tuple(_outside(variant, query))
+    legs, missing = await _leg_statements(store, target, variant)
     if strict and (left := [*missing, *outside]):
         raise SpecError(f"{variant.name!r} is not one statement: {' '.join(left)}")
-    write = _Writer(view, variant, narrowed, legs, weights)
-    first = Parameters(_filtering(whole, narrowed))
-    write.statement(first)
-    parameters = first.in_order()
-    text = write.statement(parameters)
-    found = [leg for _, leg, _ in legs]
+    draft = Parameters(_bound(target) - _bound(whole))  # the keys of the values that came in with the filter
+    _write(view, variant, target, legs, weights, draft)
+    parameters = draft.in_order()
+    text = _write(view, variant, target, legs, weights, parameters)
+    settings = _settings(legs.values()) | (CUSTOM_PLANS if variant.filter else {})
+    serving = _serving(store, view, legs.values(), parameters.tables, filtered=variant.filter is not None)
+    indexes = tuple(compiled(CreateIndex(index), view.namespace, Parameters()) + ";" for index in serving)
     return ExportedSql(
-        variant,
-        view.name,
-        text,
-        parameters.all,
-        _settings(found) | (CUSTOM_PLANS if variant.filter else {}),
-        _indexes(store, view, found, parameters.tables, filtered=variant.filter is not None),
-        outside,
-        (*told, *missing),
-        narrowed.model,
+        variant, view.name, text, parameters.all, settings, indexes, outside, (*notes, *missing), target.model
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """All that the statement is made of, to be written as often as parameters want to be numbered."""
-
-    view: CollectionView
-    variant: Variant
-    level: SearchTarget
-    legs: Sequence[tuple[str, LegSql, Leg]]
-    weights: Mapping[str, float]
-
-    def statement(self, parameters: Parameters) -> str:
-        variant = self.variant
-        pieces = [self._piece(at, name, leg, parameters) for at, (name, leg, _) in enumerate(self.legs, start=1)]
-        later = variant.rerank is not None
-        replaced = variant.parents == "replace" and not (later and variant.parents_after_rerank)
-        replaced = replaced and self.view.row.attached is None
-        # The columns of an attached table are its owner's to join, in ways that its indexes serve.
-        shown = self.level.among is None
-        needed = shown or replaced or variant.rollup is not None or variant.per_item_cap is not None
-        return statement(
-            StatementPlan(
-                variant.fusion,
-                pieces,
-                compiled(self.level.details, self.level.namespace, parameters) if needed else "",
-                shown,
-                variant.fused_depth,
-                variant.rollup,
-                variant.per_item_cap,
-                replaced,
-                variant.min_score,
-                None if later else variant.top_k,
-            )
-        )
-
-    def _piece(self, at: int, name: str, leg: LegSql, parameters: Parameters) -> LegStatement:
-        of = dict(zip(self.variant.leg_names, self.variant.legs, strict=True))[name]
-        ranking = LegRanking(name, self.weights[name], (), of.bounds)
-        text = compiled(leg.statement, self.level.namespace, parameters)
-        return LegStatement(ranking, leg, text, part(self.variant.fusion, ranking, at), self.variant.depth_of(of))
-
-
-async def _asked(
-    store: Store, where: SearchTarget, variant: Variant
-) -> tuple[list[tuple[str, LegSql, Leg]], tuple[str, ...]]:
-    """Each leg's statement; one that is not available here is left out and told, as the pipeline does."""
-    found, problems = [], []
-    async with store.begin(where.namespace, read_only=True) as connection:
-        asked = QueryParameters(connection, TEXT, VECTOR_OF_QUERY)
+async def _leg_statements(
+    store: Store, target: SearchTarget, variant: Variant
+) -> tuple[dict[str, LegSql], tuple[str, ...]]:
+    """Each leg's statement by its name, and a sentence on each leg that is not available here and so left out."""
+    found, problems = dict[str, LegSql](), list[MissingCapability]()
+    async with store.begin(target.namespace, read_only=True) as connection:
+        query = QueryParameters(connection, TEXT, VECTOR_OF_QUERY)
         for name, leg in zip(variant.leg_names, variant.legs, strict=True):
             try:
-                written = await leg.as_sql(where, asked, variant.depth_of(leg))
-                late = await lagging(connection, where, leg)
-                found.append((name, replace(written, notes=(*written.notes, *late)), leg))
+                written = await leg.as_sql(target, query, variant.depth_of(leg))
+                late = await lagging(connection, target, leg)
+                found[name] = replace(written, notes=(*written.notes, *late))
             except MissingCapability as error:
                 problems.append(error)
     if not found:
@@ -184,55 +143,73 @@ async def _asked(
     return found, tuple(f"A leg is not available here, and left out. {problem}" for problem in problems)
 
 
-def _weights(variant: Variant, query: str | None) -> tuple[Mapping[str, float], tuple[str, ...]]:
-    own = {name: leg.weight for name, leg in zip(variant.leg_names, variant.legs, strict=True)}
-    if variant.route is None or query is None:
-        return own, ()
-    kind, weights = variant.route.weights_for(query, own)
-    return weights, (f"The weights are those for queries of the kind {kind!r}, as the one that was given.",)
+def _write(
+    view: CollectionView,
+    variant: Variant,
+    target: SearchTarget,
+    legs: Mapping[str, LegSql],
+    weights: Mapping[str, float],
+    parameters: Parameters,
+) -> str:
+    """The statement. It is written twice, as its parameters can only be put in order once all are known."""
+    options, pieces = dict(zip(variant.leg_names, variant.legs, strict=True)), []
+    for at, (name, sql_of_leg) in enumerate(legs.items(), start=1):
+        leg = options[name]
+        ranking = LegRanking(name, weights[name], (), leg.bounds)
+        text = compiled(sql_of_leg.statement, target.namespace, parameters)
+        term = part(variant.fusion, ranking, at)
+        pieces.append(LegStatement(ranking, sql_of_leg, text, term, variant.depth_of(leg)))
+    later = variant.rerank is not None
+    replaced = variant.parents == "replace" and not (later and variant.parents_after_rerank)
+    replaced = replaced and view.row.attached is None
+    # The columns of an attached table are its owner's to join, in ways that its indexes serve.
+    shown = target.among is None
+    needed = shown or replaced or variant.rollup is not None or variant.per_item_cap is not None
+    return statement(
+        StatementPlan(
+            variant.fusion,
+            pieces,
+            compiled(target.details, target.namespace, parameters) if needed else "",
+            shown,
+            variant.fused_depth,
+            variant.rollup,
+            variant.per_item_cap,
+            replaced,
+            variant.min_score,
+            None if later else variant.top_k,
+        )
+    )
 
 
-def _outside(variant: Variant, query: str | None) -> tuple[str, ...]:
-    """What the statement does not do."""
-    said = []
+def _outside(variant: Variant, query: str | None) -> Iterator[str]:
+    """What the statement does not do, in the order of the pipeline."""
     if variant.expand:
-        said.append(f"Expansion of the query: {TEXT.key} and {VECTOR_OF_QUERY.key} are what comes of it.")
+        yield f"Expansion of the query: {TEXT.key} and {VECTOR_OF_QUERY.key} are what comes of it."
     if variant.route and query is None:
-        said.append("Routing: these are the variant's own weights; export with a query for those of its kind.")
+        yield "Routing: these are the variant's own weights; export with a query for those of its kind."
     if variant.rollup:
-        said.append("Asking the legs three times as deep where the roll-up leaves fewer than top_k items.")
+        yield "Asking the legs three times as deep where the roll-up leaves fewer than top_k items."
     if variant.late:
-        said.append("Late chunks, made of the items that come out.")
-    said += _after(variant)
-    if variant.pack:
-        said.append("Packing of the results into a context.")
-    return tuple(said)
-
-
-def _after(variant: Variant) -> Iterable[str]:
-    """What follows the fusion and is not in the statement."""
+        yield "Late chunks, made of the items that come out."
     if variant.parents == "annotate":
         yield "Annotation of children with the beginning of their parents; it changes no order."
-    if variant.rerank is None:
-        return
-    yield "Reranking: the statement gives everything that was fused."
-    if variant.parents == "replace" and variant.parents_after_rerank:
-        yield "Replacing children by their parents, after the reranking."
-    yield f"The cut by min_score {variant.min_score:g} and top_k {variant.top_k}, after the reranking."
+    if variant.rerank is not None:
+        yield "Reranking: the statement gives everything that was fused."
+        if variant.parents == "replace" and variant.parents_after_rerank:
+            yield "Replacing children by their parents, after the reranking."
+        yield f"The cut by min_score {variant.min_score:g} and top_k {variant.top_k}, after the reranking."
+    if variant.pack:
+        yield "Packing of the results into a context."
 
 
-def _filtering(whole: SearchTarget, narrowed: SearchTarget) -> set[str]:
-    """The keys of the values that came in with the filter."""
-    return _keys(narrowed) - _keys(whole)
-
-
-def _keys(of: SearchTarget) -> set[str]:
-    conditions = [each.where for each in of.columns.values()] + ([of.lexicon.where] if of.lexicon else [])
+def _bound(target: SearchTarget) -> set[str]:
+    """The keys of the values that the target's conditions are bound to."""
+    conditions = [each.where for each in target.columns.values()] + ([target.lexicon.where] if target.lexicon else [])
     return {each.key for where in conditions for each in iterate(where) if isinstance(each, BindParameter)}
 
 
 def _settings(legs: Iterable[LegSql]) -> dict[str, str]:
-    """One value for all legs: the lowest threshold, as each says its own beside, and the widest sight of an index."""
+    """One value for all legs: the lowest threshold, as each leg states its own too, and the largest index option."""
     gathered: dict[str, list[Any]] = {}
     for leg in legs:
         for name, value in leg.settings.items():
@@ -241,28 +218,20 @@ def _settings(legs: Iterable[LegSql]) -> dict[str, str]:
 
 
 async def index_names(store: Store, view: CollectionView, variant: Variant) -> tuple[str, ...]:
-    """The indexes of ours that serve its legs and its filter."""
-    at = search_target(store, view, variant.chunks, variant.model).filtered(variant.filter)
-    legs, _ = await _asked(store, at, variant)
-    searched = [column.relation for column in at.columns.values()]
-    searched += [at.lexicon.postings, at.lexicon.terms] if at.lexicon else []
+    """Rankbook's own indexes that serve the variant's legs and its filter."""
+    target = search_target(store, view, variant.chunks, variant.model).filtered(variant.filter)
+    legs, _ = await _leg_statements(store, target, variant)
+    searched = [column.relation for column in target.columns.values()]
+    searched += [target.lexicon.postings, target.lexicon.terms] if target.lexicon else []
     tables = {ITEM_TABLE} | {table.name for table in searched if isinstance(table, Table)}
-    found = _serving(store, view, [leg for _, leg, _ in legs], tables, filtered=variant.filter is not None)
-    return tuple(str(index.name) for index in found)
-
-
-def _indexes(
-    store: Store, view: CollectionView, legs: Iterable[LegSql], tables: set[str], *, filtered: bool
-) -> tuple[str, ...]:
-    """The statements that make the indexes it uses."""
-    found = _serving(store, view, legs, tables, filtered=filtered)
-    return tuple(compiled(CreateIndex(index), view.namespace, Parameters()) + ";" for index in found)
+    serving = _serving(store, view, legs.values(), tables, filtered=variant.filter is not None)
+    return tuple(str(index.name) for index in serving)
 
 
 def _serving(
     store: Store, view: CollectionView, legs: Iterable[LegSql], tables: set[str], *, filtered: bool
 ) -> Iterator[Index]:
-    """The indexes of these tables that it uses. Those of an attached table are its owner's."""
+    """The indexes of these tables that the legs use. Those of an attached table are its owner's."""
     trigrams = "pg_trgm" not in store.capabilities.missing
     ends = tuple(end for leg in legs for end in leg.indexes)
     of_chunks = any(table.startswith("chunks_") for table in tables)
@@ -275,16 +244,9 @@ def _serving(
 
 
 def _listed(title: str, lines: Iterable[str]) -> list[str]:
-    """Lines under a title, as comments; none where there are none. Code stays on a line of its own."""
+    """Lines under a title, as comments; empty without lines."""
     shown = [f"--   {verbatim(' '.join(line.split()))}" for line in lines]
     return [f"--\n-- {title}:", *shown] if shown else []
-
-
-def _written(vector: Sequence[float]) -> str:
-    """A vector as PostgreSQL reads it: each number as the float32 that it is."""
-    from pgvector import Vector
-
-    return str(Vector(list(vector)).to_text())
 
 
 def _literal(value: Any) -> str:
@@ -296,7 +258,7 @@ MOST_SECONDS: Final = 10.0  # that a statement may take to be explained; a searc
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A statement with its plan, as PostgreSQL words it: with what each step really took where `measured`."""
+    """A statement with its plan in PostgreSQL's words; where `measured`, with what each step really took."""
 
     made: ExportedSql
     plan: str
@@ -306,7 +268,7 @@ class Explained:
 async def run(
     store: Store, made: ExportedSql, text: str, vector: Sequence[float] | None = None
 ) -> list[dict[str, Any]]:
-    """Its rows, best first, in a transaction of their own with the settings that it wants."""
+    """The statement's rows, best first, in a transaction of their own with its settings."""
     async with _ready(store, made) as cursor:
         await cursor.execute(made.statement.encode(), made.values(text, vector))
         return await cursor.fetchall()
@@ -315,14 +277,14 @@ async def run(
 async def explained(
     context: RequestContext, variant: Variant, query: str, *, measured: bool = True, seconds: float = MOST_SECONDS
 ) -> Explained:
-    """How the server goes about the variant's statement for this query; measured means run, its rows thrown away."""
+    """The server's plan of the variant's statement for this query. To be measured, it is run and its rows dropped."""
     made = await export_sql(context.store, context.view, variant, query=query)
     vector = await vector_of(context, made, query)
     options = "ANALYZE, BUFFERS" if measured else "COSTS"
-    asked = f"EXPLAIN ({options}) {made.statement}"
+    explain = f"EXPLAIN ({options}) {made.statement}"
     try:
         async with _ready(context.store, made, seconds) as cursor:
-            await cursor.execute(asked.encode(), made.values(query, vector))
+            await cursor.execute(explain.encode(), made.values(query, vector))
             lines = await cursor.fetchall()
     except errors.QueryCanceled as error:
         raise DeadlineExceeded(
@@ -333,7 +295,7 @@ async def explained(
 
 
 async def vector_of(context: RequestContext, made: ExportedSql, text: str) -> Sequence[float] | None:
-    """The query's vector, where the statement wants one."""
+    """The query's vector, where the statement takes one."""
     if not made.needs_vector or made.model is None:
         return None
     vectors = await context.embedder(made.model).embed([checked_text(text)], "query")

@@ -23,7 +23,7 @@ OF_QUERY: Final = {
     TEXT.key: "the query as it was typed",
     VECTOR_OF_QUERY.key: "its embedding, such as [0.1, 0.2]",
 }
-# Texts of Rankbook's own SQL. Any other text is taken for somebody's, and becomes a parameter.
+# Texts of Rankbook's own SQL. Any other text may be a person's, and becomes a parameter.
 OWN_TEXTS: Final = frozenset(
     {"'", "''", "\\", "\\\\", " | ", " ", "parent", "passage", "string", "number", "array", "null"}
 )
@@ -31,7 +31,7 @@ OWN_TEXTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter. `value` is what psycopg is given, None for those that come with each query."""
+    """One parameter. `value` is what psycopg is given; None for those that come with each query."""
 
     number: int
     name: str
@@ -45,7 +45,7 @@ class Parameter:
 
 
 class Parameters:
-    """Numbers parameters in the order in which a statement comes to need them; the same thing gets the same number."""
+    """Numbers parameters in the order in which a statement uses them; equal values share a number."""
 
     def __init__(self, filtering: Collection[str] = ()) -> None:
         self._filtering = frozenset(filtering)
@@ -53,7 +53,7 @@ class Parameters:
         self.tables: set[str] = set()
 
     def in_order(self) -> Parameters:
-        """The same, numbered anew: first what comes with each query. For writing the statement once more."""
+        """The same, numbered anew with what comes with each query first, for writing the statement a second time."""
         place = {name: at for at, name in enumerate(OF_QUERY)}
         marks = sorted(self._known, key=lambda mark: place.get(self._known[mark].name, len(place)))
         ordered = Parameters(self._filtering)
@@ -72,24 +72,21 @@ class Parameters:
         plain = None if of_query or (of_filter and not _is_of_the_code(bound)) else _plain(value)
         if plain is not None:
             return plain
-        named = _type_name(bound.type, dialect)
-        mark: object = bound.key if of_query or of_filter else (named, repr(value))
+        type_name = _type_name(bound.type, dialect)
+        mark: object = bound.key if of_query or of_filter else (type_name, repr(value))
         if mark not in self._known:
-            self._known[mark] = self._made(bound, named)
-        return f"${self._known[mark].number}::{named}"
-
-    def _made(self, bound: BindParameter[Any], named: str) -> Parameter:
-        number = len(self._known) + 1
-        if bound.key in OF_QUERY:
-            return Parameter(number, bound.key, named, OF_QUERY[bound.key])
-        value = _value(bound)
-        meaning = f"from the filter: {_shown(value)}" if bound.key in self._filtering else _shown(value)
-        name = "filter" if bound.key in self._filtering else "constant"
-        return Parameter(number, f"{name}_{number}", named, meaning, value)
+            number = len(self._known) + 1
+            if of_query:
+                self._known[mark] = Parameter(number, bound.key, type_name, OF_QUERY[bound.key])
+            else:
+                given, origin = _value(bound), "filter" if of_filter else "constant"
+                meaning = f"from the filter: {_shown(given)}" if of_filter else _shown(given)
+                self._known[mark] = Parameter(number, f"{origin}_{number}", type_name, meaning, given)
+        return f"${self._known[mark].number}::{type_name}"
 
 
 class _Compiler(PGCompiler):
-    """PostgreSQL's, but for parameters, and a line of its own for each clause."""
+    """PostgreSQL's compiler with our parameters, and with ORDER BY and GROUP BY on lines of their own."""
 
     dialect: _Dialect
 
@@ -110,7 +107,7 @@ class _Compiler(PGCompiler):
 
 
 class _Dialect(PGDialect):
-    """Knows the parameters of the statement that it helps to write."""
+    """Carries the parameters of the statement that is being compiled."""
 
     statement_compiler = _Compiler
     supports_statement_cache = False
@@ -137,7 +134,7 @@ def _on_a_line(clause: str) -> str:
 
 
 def _plain(value: Any) -> str | None:
-    """The value as SQL text, where nobody could have written it by hand into the variant's texts."""
+    """The value as SQL text, for values that cannot hold a text that a person wrote."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
@@ -152,7 +149,7 @@ def _plain(value: Any) -> str | None:
 
 
 def _is_of_the_code(bound: BindParameter[Any]) -> bool:
-    """What filters are made of beside their values: the names of jsonb's types, and 0 for a place in a text."""
+    """Whether a filter's own code binds it, not its user: the names of jsonb's types, and 0 for a place in a text."""
     if isinstance(bound.value, str):
         return bound.value in {"string", "number", "array", "null"} and not isinstance(bound.type, Text | JSONB)
     return bound.value == 0 and type(bound.type) is Integer
@@ -177,7 +174,7 @@ def _value(bound: BindParameter[Any]) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """What a comment says of a value."""
+    """A value as a comment gives it."""
     if isinstance(value, list):
         return f"[{', '.join(map(_shown, value))}]"
     plain = value.obj if isinstance(value, Jsonb) else value

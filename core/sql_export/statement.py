@@ -21,7 +21,7 @@ LIMB: Final = 2**53  # integers up to it are doubles
 # min-max, `every` being the window of all rows of the leg; equal scores are all the best there is
 MINMAX: Final = """CASE WHEN min(score) OVER every = max(score) OVER every THEN 1::float8
              ELSE (score - min(score) OVER every) / (max(score) OVER every - min(score) OVER every) END"""
-# The shares' whole, added as whole numbers of 2^-106, without rounding, as math.fsum does.
+# The sum of the shares, added without rounding as whole numbers of 2^-106, as math.fsum does.
 SHARE: Final = f"""CASE WHEN min(score) OVER every = max(score) OVER every THEN 1::float8 / count(*) OVER every
              ELSE above / ((sum(trunc(above * {LIMB}::float8)::bigint::numeric) OVER every * {LIMB}
                             + sum(((above * {LIMB}::float8 - trunc(above * {LIMB}::float8)) * {LIMB}::float8)
@@ -30,7 +30,7 @@ SHARE: Final = f"""CASE WHEN min(score) OVER every = max(score) OVER every THEN 
 
 @dataclass(frozen=True, slots=True)
 class LegTerm:
-    """What a leg adds: to a document that it returned (`own`, over `source`'s rank and score), and to another."""
+    """What a leg adds to a document that it returned (`own`, over `source`'s rank and score) or not (`absent`)."""
 
     own: str
     absent: str
@@ -38,7 +38,7 @@ class LegTerm:
 
 
 def part(fusion: Fusion, ranking: LegRanking, at: int) -> LegTerm:
-    """The part of the leg at that place, ranked in `ranked_{at}`, scored in `scored_{at}`."""
+    """The term of the leg at that place, whose CTEs are `ranked_{at}` and `scored_{at}`."""
     if type(fusion) not in PARTS or (isinstance(fusion, LinearFusion) and fusion.normalize not in NORMALISATIONS):
         able = ", ".join(sorted(fusions.name_of(each) for each in PARTS))
         how = f" with normalize = {fusion.normalize!r}" if isinstance(fusion, LinearFusion) else ""
@@ -105,7 +105,7 @@ SINGLE = "Its scores have single precision, and are read as clients read them: a
 
 @dataclass(frozen=True, slots=True)
 class LegStatement:
-    """One leg: what it is called, its statement as text, and what it adds."""
+    """One leg: its ranking's options, its statement as text, and what it adds."""
 
     ranking: LegRanking
     sql: LegSql
@@ -118,7 +118,7 @@ class LegStatement:
 class StatementPlan:
     """What the statement does after its legs.
 
-    `details` are the units as text, empty where nothing is read of them. Without `top_k` nothing is cut.
+    `details` selects the units, and is empty where nothing of them is read. Without `top_k` nothing is cut.
     """
 
     fusion: Fusion
@@ -134,7 +134,7 @@ class StatementPlan:
 
 
 def statement(plan: StatementPlan) -> str:
-    """The whole of it, without a semicolon."""
+    """The whole statement, without a semicolon."""
     ctes = [cte for at, piece in enumerate(plan.pieces, start=1) for cte in _leg(at, piece)]
     ctes += [_fused(plan), _hits(plan)]
     if plan.details:
@@ -155,13 +155,13 @@ def statement(plan: StatementPlan) -> str:
 
 
 def comment(text: str, width: int = 118) -> str:
-    """Lines that are comments whatever the text holds; nothing in it can end one early."""
+    """The text as comment lines; nothing in it can end a comment early."""
     lines = [line for part in text.splitlines() or [""] for line in textwrap.wrap(part, width - 3) or [""]]
     return "\n".join(f"-- {verbatim(line)}".rstrip() for line in lines)
 
 
 def verbatim(line: str) -> str:
-    """The line without characters that would break it, or play tricks in a terminal."""
+    """The line without characters that would break it, or change how a terminal shows it."""
     return "".join(
         letter if unicodedata.category(letter) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} else "\N{REPLACEMENT CHARACTER}"
         for letter in line
@@ -193,18 +193,18 @@ def _fused(plan: StatementPlan) -> str:
     rankings = [piece.ranking for piece in plan.pieces]
     parts = " + ".join(f"coalesce(scored_{at}.part, {plan.pieces[at - 1].part.absent})" for at in places)
     before = ", ".join(f"scored_{at + 1}.rank" for at in plan.fusion.tie_order(rankings))
-    told = "".join(
+    of_legs = "".join(
         f",\n           scored_{at}.rank AS rank_{at}, scored_{at}.score AS score_{at}, scored_{at}.part AS part_{at}"
         for at in places
     )
     joined = "".join(f"\n    FULL JOIN scored_{at} USING (id)" for at in places[1:])
-    heard = [f"scored_{at}.rank IS NOT NULL" for at in places if plan.fusion.weight_of(rankings[at - 1]) > 0]
-    where = "\n    WHERE " + " AND ".join(heard) if plan.fusion.absent == "drop" and heard else ""
+    voting = [f"scored_{at}.rank IS NOT NULL" for at in places if plan.fusion.weight_of(rankings[at - 1]) > 0]
+    where = "\n    WHERE " + " AND ".join(voting) if plan.fusion.absent == "drop" and voting else ""
     about = comment("Fusion: what the legs add, leg by leg in this order, as sums of doubles depend on it.")
     return f"""{about}
 fused AS (
     SELECT id, 0::float8 + {parts} AS raw_score,
-           coalesce({before}) AS rank_before{told}
+           coalesce({before}) AS rank_before{of_legs}
     FROM scored_1{joined}{where}
 )"""
 
@@ -233,7 +233,7 @@ def _rolled_up(plan: StatementPlan, rollup: Rollup, last: str) -> str:
     about = comment("Roll-up: the best chunk stands for its item.")
     return f"""{about}
 rolled_up AS (
-    SELECT id, item_score AS score, raw_score, {_told(plan)},
+    SELECT id, item_score AS score, raw_score, {_leg_columns(plan)},
            row_number() OVER (ORDER BY item_score DESC, rank, id COLLATE "C") AS rank
     FROM (
         SELECT {last}.*, {score} AS item_score,
@@ -249,7 +249,7 @@ def _capped(plan: StatementPlan, most: int, last: str) -> str:
     about = comment(f"Per-item cap: of each item the best {most}, in the order they stood.")
     return f"""{about}
 capped AS (
-    SELECT id, score, raw_score, {_told(plan)}, rank
+    SELECT id, score, raw_score, {_leg_columns(plan)}, rank
     FROM (
         SELECT {last}.*, row_number() OVER (PARTITION BY units.item_id ORDER BY {last}.rank) AS nth
         FROM {last}
@@ -263,7 +263,7 @@ def _replaced(plan: StatementPlan, last: str) -> str:
     about = comment("Parents: a child that was found is replaced by its parent; of several children the best stands.")
     return f"""{about}
 replaced AS (
-    SELECT shown AS id, score, raw_score, {_told(plan)}, rank
+    SELECT shown AS id, score, raw_score, {_leg_columns(plan)}, rank
     FROM (
         SELECT {last}.*, coalesce(units.parent_id, {last}.id) AS shown,
                row_number() OVER (PARTITION BY coalesce(units.parent_id, {last}.id) ORDER BY {last}.rank) AS nth
@@ -287,8 +287,8 @@ cut AS (
 )"""
 
 
-def _told(plan: StatementPlan, of: str = "", margin: int = 11) -> str:
-    """The columns that say what each leg has to do with a row."""
+def _leg_columns(plan: StatementPlan, of: str = "", margin: int = 11) -> str:
+    """Each leg's rank, score and part of a row."""
     places = range(1, len(plan.pieces) + 1)
     return f",\n{' ' * margin}".join(f"{of}rank_{at}, {of}score_{at}, {of}part_{at}" for at in places)
 
@@ -297,6 +297,6 @@ def _shown(plan: StatementPlan) -> str:
     details = "units.item_id, units.title, units.text,\n       " if plan.show_details else ""
     join = "\nJOIN units ON units.id = cut.id" if plan.show_details else ""
     return f"""SELECT row_number() OVER (ORDER BY cut.rank) AS rank, cut.id, cut.score, cut.raw_score,
-       {details}{_told(plan, "cut.", 7)}
+       {details}{_leg_columns(plan, "cut.", 7)}
 FROM cut{join}
 ORDER BY cut.rank"""

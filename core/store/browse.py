@@ -165,15 +165,6 @@ async def find_documents(store: Store, view: CollectionView, typed: str) -> list
     return exact[:1] or matches or [DocumentMatch(typed, "")]
 
 
-async def read_titles(store: Store, view: CollectionView, ids: Sequence[str]) -> dict[str, str]:
-    """The titles of those documents that the collection holds, by id."""
-    items = documents(store, view)
-    listed = items.described(ids).subquery()
-    async with store.begin(items.namespace, read_only=True) as connection:
-        rows = await connection.execute(select(listed.c.id, listed.c.title))
-        return {row.id: row.title for row in rows}
-
-
 # -- one document ------------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Rows in and rows out in bulk: binary COPY, and the removal of items with everything derived from them."""
+"""Bulk loading by binary COPY, and removal of items with everything derived from them."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ async def driver(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
 
 
 async def prepare_vectors(connection: AsyncConnection) -> None:
-    """Teach this connection the vector type, for binary COPY. Once: each lesson asks the server and leaves classes."""
-    lessons = (await connection.get_raw_connection()).info
-    if "vectors" not in lessons:
+    """Register the vector type for binary COPY, once a connection: it queries the server and makes classes."""
+    known = (await connection.get_raw_connection()).info
+    if "vectors" not in known:
         await register_vector_async(await driver(connection))
-        lessons["vectors"] = True
+        known["vectors"] = True
 
 
 async def copy(connection: AsyncConnection, table: Table, rows: Iterable[Sequence[Any]]) -> None:
-    """Load rows, whose values stand in the order of the table's columns."""
+    """Load rows whose values are in the order of the table's columns."""
     namespace = connection.sync_connection.get_execution_options()["schema_translate_map"][HERE]  # type: ignore[union-attr]
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         sql.Identifier(namespace, table.name), sql.SQL(", ").join(sql.Identifier(column.name) for column in table.c)
@@ -70,7 +70,7 @@ async def remove_items(connection: AsyncConnection, view: CollectionView, keys: 
     if not keys:
         return
     for chunk_set in view.chunk_sets:
-        await _forget_texts(connection, chunk_set.key, keys)
+        await _remove_texts(connection, chunk_set.key, keys)
         if chunk_set.key:
             await _delete_of(connection, chunk_table(chunk_set.key), keys)
     for each in view.embedding_sets:
@@ -83,7 +83,7 @@ async def _delete_of(connection: AsyncConnection, table: Table, keys: list[int])
     await connection.execute(delete(table).where(table.c.item_key.in_(keys)))
 
 
-async def _forget_texts(connection: AsyncConnection, chunk_set: int, keys: list[int]) -> None:
+async def _remove_texts(connection: AsyncConnection, chunk_set: int, keys: list[int]) -> None:
     postings, terms, lexemes = posting_table(chunk_set), term_table(chunk_set), lexeme_table(chunk_set)
     counted = select(postings.c.term_key, func.count().label("documents")).where(postings.c.item_key.in_(keys))
     counts = (await connection.execute(counted.group_by(postings.c.term_key))).all()

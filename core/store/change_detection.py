@@ -1,4 +1,4 @@
-"""From a stream of rows to batches that differ from what is stored. Memory holds a batch, never the stream."""
+"""Which items of a stream are new or changed, batch by batch. Memory holds a batch, never the whole stream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VANISHED_AT_ONCE = 1000
 
 @dataclass(slots=True)
 class ItemBatch:
-    """Admitted items in the order read, each with its digest and place; and what was wrong with others."""
+    """Items that can be stored, in the order read, each with its digest and place; and flaws of this and other rows."""
 
     items: list[Item] = field(default_factory=list)
     digests: list[bytes] = field(default_factory=list)
@@ -76,7 +76,7 @@ def batches(rows: Iterable[Row[Item] | Flaw], indexed: Sequence[str] = ()) -> It
 class ChangeDetector:
     """Tells new, changed, unchanged and repeated items apart.
 
-    The ids read so far stand in a temporary table, so that a million of them cost the client nothing.
+    The ids read so far are kept in a temporary table, so that a million of them cost the client nothing.
     """
 
     seen = Table(
@@ -101,13 +101,16 @@ class ChangeDetector:
         async with self.connection.begin():
             await self.connection.run_sync(self.seen.drop)
 
-    async def sift(self, batch: ItemBatch) -> BatchChanges:
+    async def compare(self, batch: ItemBatch) -> BatchChanges:
+        """What the batch changes. An id that was read before, in this batch or an earlier one, is a flaw."""
         async with self.connection.begin():
             new = await self._first_seen(batch)
-            stored = await self._stored([item.id for item in batch.items])
+            of_batch = StoredItem.id == any_(literal([item.id for item in batch.items], ARRAY(Text)))
+            query = select(StoredItem.id, StoredItem.key, StoredItem.digest).where(of_batch)
+            stored = {row.id: (row.key, bytes(row.digest)) for row in await self.connection.execute(query)}
         change = BatchChanges([], [], [], 0, list(batch.flaws))
         for item, digest, place in zip(batch.items, batch.digests, batch.places, strict=True):
-            if new.pop(item.id, None) is None:  # it was met before, in this batch or in an earlier one
+            if new.pop(item.id, None) is None:
                 change.flaws.append(await self._repeated(item.id, place))
                 continue
             key, old = stored.get(item.id, (None, None))
@@ -134,7 +137,7 @@ class ChangeDetector:
         return select(wanted).select_from(StoredItem).outerjoin(self.seen, read).where(self.seen.c.id.is_(None))
 
     async def _first_seen(self, batch: ItemBatch) -> dict[str, Place]:
-        """Where each id was met for the first time, of those that this batch brings in."""
+        """The ids that no earlier batch had, each with its first place in this one. They count as read from now on."""
         first: dict[str, Place] = {}
         for item, place in zip(batch.items, batch.places, strict=True):
             first.setdefault(item.id, place)
@@ -152,12 +155,6 @@ class ChangeDetector:
         statement = insert(self.seen).from_select(["id", "file", "line"], select(rows)).on_conflict_do_nothing()
         fresh = await self.connection.scalars(statement.returning(self.seen.c.id))
         return {identifier: first[identifier] for identifier in fresh}
-
-    async def _stored(self, ids: list[str]) -> dict[str, tuple[int, bytes]]:
-        query = select(StoredItem.id, StoredItem.key, StoredItem.digest).where(
-            StoredItem.id == any_(literal(ids, ARRAY(Text)))
-        )
-        return {row.id: (row.key, bytes(row.digest)) for row in await self.connection.execute(query)}
 
     async def _repeated(self, identifier: str, place: Place) -> Flaw:
         async with self.connection.begin():

@@ -1,4 +1,4 @@
-"""Chunks and vectors of a batch of items, with the cache of embeddings that saves asking a model twice."""
+"""Chunks and vectors of a batch of items, with the cache of embeddings, so that no text is embedded twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Unit = tuple[int, int, str, str]  # item key, key, id, text
 
 @dataclass(slots=True)
 class Derived:
-    """What was made of a batch: per chunk set the chunks of each item, per embedding set its vectors in that order."""
+    """What is derived from a batch: each chunk set's chunks by item, each embedding set's vectors in that order."""
 
     items: Sequence[Item]
     chunks: dict[int, list[list[Chunk]]] = field(default_factory=dict)
@@ -39,24 +39,24 @@ class Derived:
 
 
 def embedded_text(item: Item, chunk: Chunk | None = None) -> str:
-    """What a model reads of an item, or of one of its chunks; nothing of an item that is blank."""
+    """The text that a model embeds for an item, or for one of its chunks; empty for a blank item."""
     if chunk is None:
         return item.full_text if item.full_text.strip() else ""
     return under_title(item.title, chunk.text)
 
 
 def under_title(title: str, text: str) -> str:
-    """A chunk under its item's title, which says what it is about, unless it begins with it."""
+    """A chunk under its item's title, which says what it is about, unless the chunk begins with the title."""
     return text if not title or text.lstrip("# ").startswith(title) else f"{title}\n{text}"
 
 
 def is_unit(chunk: Chunk) -> bool:
-    """Whether a chunk is searched for. Parents are not: they are what a child that was found is replaced by."""
+    """Whether a chunk is a unit of search. A parent is not: it only replaces a child that was found."""
     return chunk.level != "parent"
 
 
 class ChunkEmbedder:
-    """Makes and stores what the sets of one collection want of an item."""
+    """Makes and stores what the sets of one collection derive from items."""
 
     def __init__(self, view: CollectionView, caches: Mapping[str, EmbeddingCache], tokenizer: Embedder) -> None:
         self.view, self.caches, self.tokenizer = view, caches, tokenizer
@@ -72,7 +72,11 @@ class ChunkEmbedder:
                 made.chunks[chunk_set.key] = chunks
             for each in self.view.embedding_sets:
                 if each.chunk_set == chunk_set.key:
-                    texts = list(_texts(items, made.chunks.get(chunk_set.key)))
+                    if chunk_set.key:
+                        pairs = zip(items, made.chunks[chunk_set.key], strict=True)
+                        texts = [embedded_text(item, chunk) for item, own in pairs for chunk in own if is_unit(chunk)]
+                    else:
+                        texts = [text for item in items if (text := embedded_text(item))]
                     made.vectors[each.key] = await self.caches[each.model].embed(texts)
         return made
 
@@ -106,18 +110,10 @@ class ChunkEmbedder:
                 await bulk_load.copy(connection, vector_table(each.key, each.dimension), rows)
 
 
-def _texts(items: Sequence[Item], chunks: Sequence[Sequence[Chunk]] | None) -> Iterator[str]:
-    if chunks is None:
-        yield from (text for item in items if (text := embedded_text(item)))
-        return
-    for item, own in zip(items, chunks, strict=True):
-        yield from (embedded_text(item, chunk) for chunk in own if is_unit(chunk))
-
-
 def _chunk_rows(
     items: Sequence[Item], item_keys: Sequence[int], chunks: Sequence[Sequence[Chunk]], last_key: int
 ) -> Iterator[tuple[tuple[Any, ...], bool]]:
-    """A row a chunk, in the order of the table's columns, and whether it is a unit of search."""
+    """Each chunk's row, in the order of the table's columns, and whether it is a unit of search."""
     for item, item_key, own in zip(items, item_keys, chunks, strict=True):
         for chunk in own:
             yield (
@@ -142,7 +138,7 @@ def _chunk_rows(
 
 
 async def units_after(connection: AsyncConnection, embedding_set: EmbeddingSet, most: int) -> list[Unit]:
-    """The next texts to embed, so many at most."""
+    """The next texts to embed, at most that many."""
     after, upto = embedding_set.embedded_to, embedding_set.backfill_to
     if embedding_set.chunk_set == 0:
         items = select(StoredItem).where(StoredItem.key > after, StoredItem.key <= upto).order_by(StoredItem.key)
@@ -160,7 +156,7 @@ async def units_after(connection: AsyncConnection, embedding_set: EmbeddingSet, 
     return [(row.item_key, row.key, row.id, under_title(row.title, row.text)) for row in rows]
 
 
-TEXTS_A_STEP = 256  # what a kill can cost, of each line: a step is kept as soon as it is made
+TEXTS_A_STEP = 256  # a step is kept as soon as it is embedded, so a kill costs no more than those under way
 
 
 def digest(text: str) -> bytes:
@@ -168,7 +164,7 @@ def digest(text: str) -> bytes:
 
 
 class EmbeddingCache:
-    """An embedder in front of the table of vectors made so far. `computed` counts what it had to embed."""
+    """An embedder behind the table of cached vectors. `computed` counts the texts that it had to embed."""
 
     def __init__(self, store: Store, embedder: Embedder, progress: Callable[[int], None] = lambda _: None) -> None:
         self.store, self.embedder, self.progress = store, embedder, progress
@@ -177,15 +173,15 @@ class EmbeddingCache:
 
     @property
     def lines(self) -> int:
-        """How many steps are under way at once: a model here takes all cores for one, a cluster wants several."""
+        """How many steps are under way at once: a model here uses all cores for one, a cluster takes several."""
         return int(getattr(self.embedder, "lines", 1))
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """A vector a text, in order; equal texts get the same one."""
+        """A vector for each text, in order; equal texts get the same one."""
         wanted = {digest(text): text for text in texts}
-        theirs = {key: self._under_way[key] for key in wanted if key in self._under_way}
-        known = await self._ours({key: text for key, text in wanted.items() if key not in theirs})
-        for key, made in theirs.items():
+        elsewhere = {key: self._under_way[key] for key in wanted if key in self._under_way}
+        known = await self._embed_new({key: text for key, text in wanted.items() if key not in elsewhere})
+        for key, made in elsewhere.items():
             known[key] = (await made)[key]
             self.progress(1)
         if not texts:
@@ -200,15 +196,15 @@ class EmbeddingCache:
             known += len(await self._known(wanted[at : at + TEXTS_A_STEP]))
         return len(wanted) - known
 
-    async def _ours(self, wanted: Mapping[bytes, str]) -> dict[bytes, Vectors]:
-        """By digest. Whoever asks for one of them meanwhile waits for it, so that it is not made twice."""
+    async def _embed_new(self, wanted: Mapping[bytes, str]) -> dict[bytes, Vectors]:
+        """By digest. A call that wants one of them meanwhile waits for it, so that it is not embedded twice."""
         made = asyncio.get_running_loop().create_future()
         self._under_way |= dict.fromkeys(wanted, made)
         try:
-            known = await self._looked_up_or_made(wanted)
+            known = await self._look_up_or_embed(wanted)
         except Exception as error:
             made.set_exception(error)
-            made.exception()  # looked at, so that nobody logs it as forgotten where nobody waited
+            made.exception()  # retrieved, so that asyncio does not log it where nobody waits
             raise
         except asyncio.CancelledError:
             made.cancel()
@@ -219,17 +215,22 @@ class EmbeddingCache:
         made.set_result(known)
         return known
 
-    async def _looked_up_or_made(self, wanted: Mapping[bytes, str]) -> dict[bytes, Vectors]:
+    async def _look_up_or_embed(self, wanted: Mapping[bytes, str]) -> dict[bytes, Vectors]:
         known = await self._known(list(wanted))
         self.progress(len(known))
         missing = [key for key in wanted if key not in known]
-        # The same steps, whoever makes them: what a text's vector is hangs in its last digits on those beside it.
+        # The same steps wherever they are embedded: the last digits of a vector depend on the other texts of its batch.
         steps = [missing[at : at + TEXTS_A_STEP] for at in range(0, len(missing), TEXTS_A_STEP)]
 
         async def make(step: Sequence[bytes]) -> None:
-            made = await self.embedder.embed([wanted[key] for key in step])
-            await self._keep(step, made)
-            known.update(zip(step, made, strict=True))
+            vectors = await self.embedder.embed([wanted[key] for key in step])
+            rows = [
+                {"model": self.embedder.model, "digest": key, "vector": vector.astype("<f4").tobytes()}
+                for key, vector in sorted(zip(step, vectors, strict=True), key=itemgetter(0))  # else two could deadlock
+            ]
+            async with self.store.begin() as connection:
+                await connection.execute(insert(CachedEmbedding).on_conflict_do_nothing(), rows)
+            known.update(zip(step, vectors, strict=True))
             self.computed += len(step)
             self.progress(len(step))
 
@@ -244,14 +245,6 @@ class EmbeddingCache:
         async with self.store.begin() as connection:
             rows = await connection.execute(query)
             return {bytes(key): np.frombuffer(vector, dtype="<f4") for key, vector in rows}
-
-    async def _keep(self, digests: Sequence[bytes], vectors: Vectors) -> None:
-        rows = [
-            {"model": self.embedder.model, "digest": key, "vector": vector.astype("<f4").tobytes()}
-            for key, vector in sorted(zip(digests, vectors, strict=True), key=itemgetter(0))  # else two could deadlock
-        ]
-        async with self.store.begin() as connection:
-            await connection.execute(insert(CachedEmbedding).on_conflict_do_nothing(), rows)
 
 
 async def forget(store: Store, model: str | None = None) -> int:

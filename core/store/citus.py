@@ -1,4 +1,4 @@
-"""Citus: which tables are distributed and how, and the nodes and shards that there are."""
+"""Citus: how tables are distributed, and which nodes and shards there are."""
 
 from __future__ import annotations
 
@@ -54,8 +54,12 @@ PLACE_BESIDE: Final = "SELECT create_distributed_table(CAST(:table AS regclass),
 PLACE_EVERYWHERE: Final = "SELECT create_reference_table(CAST(:table AS regclass))"
 
 
-async def met(engine: AsyncEngine) -> bool:
-    """Whether the server is a Citus coordinator, made ready for our settings to reach its workers. Refuses a worker."""
+async def prepare_coordinator(engine: AsyncEngine) -> bool:
+    """Whether the server is a Citus coordinator; if so, SET LOCAL reaches its workers from now on. Refuses a worker.
+
+    Indexes are searched on the workers, so they need our settings. The setting is kept with the database where that is
+    allowed, else made on each connection.
+    """
     async with engine.connect() as connection:
         if not await connection.scalar(text("SELECT count(*) FROM pg_extension WHERE extname = 'citus'")):
             return False
@@ -65,14 +69,8 @@ async def met(engine: AsyncEngine) -> bool:
             raise ConnectionFailed(
                 f"{where} is a worker of a Citus cluster. Set RANKBOOK_DSN to the cluster's coordinator, {coordinator}."
             )
-    await _let_settings_through(engine)
-    return True
-
-
-async def _let_settings_through(engine: AsyncEngine) -> None:
-    """SET LOCAL reaches the workers, where indexes are searched: kept with the database, else said on connecting."""
     if await _propagated(engine):
-        return
+        return True
     try:
         async with engine.begin() as connection:
             database = identifier(await connection.scalar(text("SELECT current_database()")))
@@ -80,11 +78,12 @@ async def _let_settings_through(engine: AsyncEngine) -> None:
     except ProgrammingError as error:
         if not isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
             raise
-        event.listen(engine.sync_engine, "connect", _say_on_connecting)
-    await engine.dispose()  # connections that are there already do not know of it
-    if not await _propagated(engine):  # something set for the role alone goes before what is set for the database
-        event.listen(engine.sync_engine, "connect", _say_on_connecting)
+        event.listen(engine.sync_engine, "connect", _propagate_on_connect)
+    await engine.dispose()  # existing connections do not have it
+    if not await _propagated(engine):  # a setting of the role overrides that of the database
+        event.listen(engine.sync_engine, "connect", _propagate_on_connect)
         await engine.dispose()
+    return True
 
 
 async def _propagated(engine: AsyncEngine) -> bool:
@@ -93,12 +92,12 @@ async def _propagated(engine: AsyncEngine) -> bool:
 
 
 def listen_as(engine: AsyncEngine, other: AsyncEngine) -> None:
-    """What is said on the connections of one engine is said on those of the other."""
-    if event.contains(engine.sync_engine, "connect", _say_on_connecting):
-        event.listen(other.sync_engine, "connect", _say_on_connecting)
+    """Connections of the other engine are set up as those of this one are."""
+    if event.contains(engine.sync_engine, "connect", _propagate_on_connect):
+        event.listen(other.sync_engine, "connect", _propagate_on_connect)
 
 
-def _say_on_connecting(connection: Any, _: object) -> None:
+def _propagate_on_connect(connection: Any, _: object) -> None:
     cursor = connection.cursor()
     cursor.execute(PROPAGATE)
     cursor.close()
@@ -136,25 +135,18 @@ async def follow(connection: AsyncConnection, namespace: str) -> None:
     """Distribute a collection's new tables as its others are. A collection older than the cluster stays local."""
     if not is_distributed(connection):
         return
-    found = {row.relname: row.placed for row in await connection.execute(text(TABLES), {"namespace": namespace})}
-    new = [name for name, placed in found.items() if not placed and (_beside(name) or _everywhere(name))]
-    if not found.get(ANCHOR) or not new:
+    tables = {row.relname: row.placed for row in await connection.execute(text(TABLES), {"namespace": namespace})}
+    new = [name for name, placed in tables.items() if not placed]
+    new = [name for name in new if BY_DOCUMENT.fullmatch(name) or EVERYWHERE.fullmatch(name)]
+    if not tables.get(ANCHOR) or not new:
         return
     await connection.execute(text(ONE_BY_ONE))
     for name in new:
         table = {"table": quoted(namespace, name)}
-        if _everywhere(name):
+        if EVERYWHERE.fullmatch(name):
             await connection.execute(text(PLACE_EVERYWHERE), table)
         else:
             await connection.execute(text(PLACE_BESIDE), {**table, "anchor": quoted(namespace, ANCHOR)})
-
-
-def _beside(table: str) -> bool:
-    return BY_DOCUMENT.fullmatch(table) is not None
-
-
-def _everywhere(table: str) -> bool:
-    return EVERYWHERE.fullmatch(table) is not None
 
 
 NODES: Final = """
@@ -186,7 +178,7 @@ ORDER BY collection.name
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One of the cluster, as its coordinator knows it. `problem` is why it does not answer, if so."""
+    """A node as its coordinator knows it. `problem` says why it does not answer; empty where it does."""
 
     address: str
     coordinator: bool
@@ -198,7 +190,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeShards:
-    """What of a collection lies in shards, on so many nodes."""
+    """How many shards a collection has, on how many nodes, and their size."""
 
     collection: str
     shards: int
@@ -207,10 +199,10 @@ class NodeShards:
 
 
 async def nodes(connection: AsyncConnection, problems: Mapping[str, str]) -> list[Node]:
-    """The coordinator first, if it is listed at all. `problems` says of its active workers why they do not answer."""
+    """The nodes, the coordinator first if it is listed. `problems` maps active workers to why they do not answer."""
     well = [address.rpartition(":") for address, problem in problems.items() if not problem]
-    asked = {"hosts": [host for host, _, _ in well], "ports": [int(port) for *_, port in well], "question": VERSION}
-    answers = {row.address: row for row in await connection.execute(text(PGVECTOR), asked)} if well else {}
+    values = {"hosts": [host for host, _, _ in well], "ports": [int(port) for *_, port in well], "question": VERSION}
+    answers = {row.address: row for row in await connection.execute(text(PGVECTOR), values)} if well else {}
     found = await connection.execute(text(NODES))
     return [_node(row, answers.get(row.address), problems.get(row.address, "")) for row in found]
 
@@ -225,5 +217,5 @@ def _node(row: Any, answer: Any, problem: str) -> Node:
     return Node(row.address, row.coordinator, row.active, row.holds, pgvector=answer.result or None)
 
 
-async def held(connection: AsyncConnection) -> list[NodeShards]:
+async def node_shards(connection: AsyncConnection) -> list[NodeShards]:
     return [NodeShards(*row) for row in await connection.execute(text(SHARDS_OF_NODES))]

@@ -1,4 +1,4 @@
-"""Collections in the catalog: created, found, listed, extended by chunk sets and embeddings, dropped."""
+"""Collections in the catalogue: created, found, listed, extended by chunk sets and embedding sets, dropped."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LARGEST_INDEXED_DIMENSION = {"vector": 2000, "halfvec": 4000, "bit": 64_000}
 
 @dataclass(frozen=True, slots=True)
 class CollectionView:
-    """A collection as it stood when looked at: its row and the sets it has."""
+    """A collection as it was when read: its row and its sets."""
 
     row: Collection
     chunk_sets: tuple[ChunkSet, ...] = ()
@@ -61,30 +61,34 @@ class CollectionView:
 
     @property
     def version_key(self) -> str:
-        """Changes with what is in it. Dropped and made anew, a collection may have the same version."""
+        """Changes with the content, and when the collection is dropped and made again, which may repeat a version."""
         return f"{self.row.version} {self.row.created_at.timestamp()}"
 
     @property
     def default_chunk_set(self) -> str:
-        """The first chunk set, or the items where there is none: what a search means that names neither."""
+        """The chunk set of a search that names none: the first one, or the items where there is none."""
         if self.in_parts:
             return ROWS
         return next((each.name for each in self.chunk_sets if each.key), ITEMS)
 
     @property
     def in_parts(self) -> bool:
-        """Whether it is an attached table whose rows are parts of documents, as chunks are."""
+        """Whether it is an attached table whose rows are parts of documents, like chunks."""
         return bool((self.row.attached or {}).get("table", {}).get("parent"))
 
     @property
     def incomplete_sets(self) -> list[str]:
-        """The sets that lack something of what was loaded, told by their watermarks."""
-        sets = [each.name for each in self.chunk_sets if _behind(each)]
+        """The sets whose watermarks say that they lack something of what was loaded."""
+        sets = [
+            each.name
+            for each in self.chunk_sets
+            if each.derived_to < each.backfill_to or min(each.lexed_to, each.posted_to) < each.last_key
+        ]
         return sets + [each.model for each in self.embedding_sets if each.embedded_to < each.backfill_to]
 
     @property
     def interrupted(self) -> bool:
-        """Whether a load was begun and not ended. It may be at work still, see `is_being_loaded`."""
+        """Whether a load was begun and not ended. It may still be at work, see `locks.is_being_loaded`."""
         return self.row.loaded_at is None or bool(self.incomplete_sets)
 
     def chunk_set(self, name: str) -> ChunkSet:
@@ -103,11 +107,6 @@ class CollectionView:
         return None
 
 
-def _behind(chunk_set: ChunkSet) -> bool:
-    unfinished = chunk_set.derived_to < chunk_set.backfill_to
-    return unfinished or min(chunk_set.lexed_to, chunk_set.posted_to) < chunk_set.last_key
-
-
 async def listed(store: Store) -> list[Collection]:
     async with store.begin() as connection:
         session = AsyncSession(connection)
@@ -115,7 +114,7 @@ async def listed(store: Store) -> list[Collection]:
 
 
 async def find(store: Store, name: str) -> CollectionView | None:
-    """The collection, its schema brought up to date; None where there is none of that name."""
+    """The collection of that name, its schema brought up to date, or None."""
     if not storable(name):
         return None
     async with store.begin() as connection:
@@ -128,11 +127,17 @@ async def find(store: Store, name: str) -> CollectionView | None:
         if row.attached is None and not collection_chain.is_newest(revision, row.namespace):
             await connection.run_sync(collection_chain.upgrade, row.namespace)
             await citus.follow(connection, row.namespace)
-        elif revision is None:  # an attached table of which nothing is kept aside
+        elif revision is None:  # an attached table without side tables
             return CollectionView(row)
-        chunk_sets = await session.scalars(select(ChunkSet).order_by(ChunkSet.key))
-        embedding_sets = await session.scalars(select(EmbeddingSet).order_by(EmbeddingSet.key))
-        return CollectionView(row, tuple(chunk_sets), tuple(embedding_sets))
+        return await view_within(connection, row)
+
+
+async def view_within(connection: AsyncConnection, row: Collection) -> CollectionView:
+    """The collection with its sets, as this transaction sees them."""
+    session = AsyncSession(connection, expire_on_commit=False)
+    chunk_sets = await session.scalars(select(ChunkSet).order_by(ChunkSet.key))
+    embedding_sets = await session.scalars(select(EmbeddingSet).order_by(EmbeddingSet.key))
+    return CollectionView(row, tuple(chunk_sets), tuple(embedding_sets))
 
 
 async def get(store: Store, name: str) -> CollectionView:
@@ -168,15 +173,13 @@ async def create(
         await register(session, row)
         await connection.run_sync(collection_chain.upgrade, namespace)
         await citus.distribute(connection, namespace, store.where)
-        session.add(ChunkSet(key=0, name=ITEMS, chunker={"kind": "none"}))
-        await session.flush()
-        await _create_text_tables(connection, 0)
+        await create_item_set(connection)
         await citus.follow(connection, namespace)
     return await get(store, name)
 
 
 async def register(session: AsyncSession, row: Collection) -> None:
-    """Another process that makes the same one at this moment is met by the unique key, after its commit."""
+    """Enter the row, or refuse a name that is taken, also by a process that takes it at this very moment."""
     await refuse_taken(session, row.name)
     session.add(row)
     try:
@@ -195,7 +198,7 @@ def _taken(name: str) -> StoreError:
 
 
 async def check_language(connection: AsyncConnection, language: str) -> None:
-    """Refuse a text-search configuration that the server has not got."""
+    """Refuse a text-search configuration that the server does not have."""
     if language not in (known := await languages(connection)):
         raise UnknownName("text-search language", language, known)
 
@@ -207,7 +210,7 @@ async def languages(connection: AsyncConnection) -> list[str]:
 
 
 async def add_chunk_set(store: Store, view: CollectionView, name: str, chunker: Mapping[str, Any]) -> CollectionView:
-    """A chunking beside those there are. The same name with the same chunker is what there is already."""
+    """Another chunking of the items. The same name with the same chunker is the set that there is."""
     name = names.checked(name, what="The chunk set's name")
     for each in view.chunk_sets:
         if each.name == name:
@@ -222,36 +225,40 @@ async def add_chunk_set(store: Store, view: CollectionView, name: str, chunker: 
         await locks.require_no_writer(connection, view.name)
         known = await connection.scalar(select(ChunkSet.key).where(ChunkSet.name == name))
         if known is None:
-            await _create_chunk_set(connection, name, chunker)
+            key = await _next_key(connection, ChunkSet)
+            newest = await connection.scalar(select(ChunkSet.last_key).where(ChunkSet.key == 0))
+            session = AsyncSession(connection)
+            session.add(ChunkSet(key=key, name=name, chunker=dict(chunker), backfill_to=newest))
+            await session.flush()
+            await create_set_tables(connection, key)
             await citus.follow(connection, view.namespace)
     fresh = await get(store, view.name)
     return fresh if known is None else await add_chunk_set(store, fresh, name, chunker)
 
 
-async def _create_chunk_set(connection: AsyncConnection, name: str, chunker: Mapping[str, Any]) -> None:
-    key = await _next_key(connection, ChunkSet)
-    newest = await connection.scalar(select(ChunkSet.last_key).where(ChunkSet.key == 0))
-    session = AsyncSession(connection)
-    session.add(ChunkSet(key=key, name=name, chunker=dict(chunker), backfill_to=newest))
-    await session.flush()
-    await connection.execute(CreateTable(chunk_table(key)))
-    await _create_text_tables(connection, key)
-
-
 async def _next_key(connection: AsyncConnection, of: type[ChunkSet] | type[EmbeddingSet]) -> int:
-    """Asked under the writer lock: what a caller looked at before may be old."""
+    """Called under the writer lock: a view that was read before may be out of date."""
     return int(await connection.scalar(select(func.coalesce(func.max(of.key), 0) + 1)) or 1)
 
 
-async def _create_text_tables(connection: AsyncConnection, key: int) -> None:
-    for make in (lexeme_table, term_table, posting_table):
+async def create_item_set(connection: AsyncConnection) -> None:
+    """The set of the items themselves, with its tables."""
+    session = AsyncSession(connection)
+    session.add(ChunkSet(key=0, name=ITEMS, chunker={"kind": "none"}))
+    await session.flush()
+    await create_set_tables(connection, 0)
+
+
+async def create_set_tables(connection: AsyncConnection, key: int) -> None:
+    """The tables of one chunk set: its chunks, unless it is the items, and what is searched by words."""
+    for make in (*([chunk_table] if key else []), lexeme_table, term_table, posting_table):
         await connection.execute(CreateTable(make(key)))
 
 
 async def add_embedding_set(
     store: Store, view: CollectionView, chunk_set: ChunkSet, model: str, dimension: int, *, index: str = "vector"
 ) -> CollectionView:
-    """A model beside those there are, over one chunk set."""
+    """The vectors of another model over one chunk set. A model that is there already changes nothing."""
     store.capabilities.need("vector")
     if view.embedding_set(chunk_set, model):
         return view
@@ -261,19 +268,16 @@ async def add_embedding_set(
         same = (EmbeddingSet.chunk_set == chunk_set.key, EmbeddingSet.model == model)
         if await connection.scalar(select(EmbeddingSet.key).where(*same)) is None:
             made = EmbeddingSet(chunk_set=chunk_set.key, model=model, dimension=dimension, index=index)
-            await _create_embedding_set(connection, made)
+            made.key = await _next_key(connection, EmbeddingSet)
+            newest = select(ChunkSet.last_key).where(ChunkSet.key == made.chunk_set)
+            made.backfill_to = await connection.scalar(newest) or 0
+            table = vector_table(made.key, made.dimension)
+            session = AsyncSession(connection)
+            session.add(made)
+            await session.flush()
+            await connection.execute(CreateTable(table))
             await citus.follow(connection, view.namespace)
     return await get(store, view.name)
-
-
-async def _create_embedding_set(connection: AsyncConnection, made: EmbeddingSet) -> None:
-    made.key = await _next_key(connection, EmbeddingSet)
-    made.backfill_to = await connection.scalar(select(ChunkSet.last_key).where(ChunkSet.key == made.chunk_set)) or 0
-    table = vector_table(made.key, made.dimension)
-    session = AsyncSession(connection)
-    session.add(made)
-    await session.flush()
-    await connection.execute(CreateTable(table))
 
 
 def refuse_attached(view: CollectionView) -> None:
@@ -285,7 +289,7 @@ def refuse_attached(view: CollectionView) -> None:
 
 
 async def mark_loading(connection: AsyncConnection, name: str) -> None:
-    """A load begins: until it is marked as ended, the collection is one whose loading was interrupted."""
+    """A load begins: until `mark_loaded`, the collection counts as one whose load was interrupted."""
     await connection.execute(update(Collection).where(Collection.name == name).values(loaded_at=None))
 
 
@@ -294,21 +298,21 @@ async def mark_loaded(connection: AsyncConnection, name: str) -> None:
 
 
 async def touch(connection: AsyncConnection, name: str) -> None:
-    """Something in the collection changed: whoever cached an answer from it must ask again."""
+    """Something in the collection changed: results cached from it are out of date."""
     await connection.execute(
         update(Collection).where(Collection.name == name).values(version=Collection.version + 1, changed_at=func.now())
     )
 
 
 async def drop(store: Store, name: str) -> None:
-    """The collection with all that is in its schema. Somebody's attached table is left as it is."""
+    """Drop the collection with its schema. An attached table is left as it is."""
     view = await get(store, name)
     async with store.begin(fresh=True) as connection:
         await drop_within(connection, view)
 
 
 async def drop_within(connection: AsyncConnection, view: CollectionView) -> None:
-    """As `drop`, in a transaction of the caller's, who has more to remove."""
+    """The same in the caller's transaction."""
     await locks.require_no_writer(connection, view.name)
     await connection.execute(DropSchema(view.namespace, cascade=True, if_exists=True))
     await connection.execute(delete(Collection).where(Collection.name == view.name))
@@ -316,8 +320,8 @@ async def drop_within(connection: AsyncConnection, view: CollectionView) -> None
         await readable_tables.withdraw(connection, view.name)
 
 
-async def add(store: Store, view: CollectionView, fields: Sequence[str]) -> CollectionView:
-    """More metadata fields that filters use. Their indexes are built with the next load."""
+async def add_fields(store: Store, view: CollectionView, fields: Sequence[str]) -> CollectionView:
+    """Add metadata fields that filters use. Their indexes are built with the next load."""
     refuse_attached(view)
     async with store.begin(view.namespace) as connection:
         there = list(await connection.scalar(select(Collection.fields).where(Collection.name == view.name)) or ())
@@ -332,7 +336,7 @@ async def add(store: Store, view: CollectionView, fields: Sequence[str]) -> Coll
 
 
 async def _refuse_long_values(connection: AsyncConnection, name: str, field: str) -> None:
-    """Of items that were let in before the field was to be indexed."""
+    """Refuse a field if items that are there already hold more in it than an index can."""
     size = func.pg_column_size(ItemRow.meta.op("->")(literal(field, Text)))
     found = select(func.count(), func.min(ItemRow.id), func.max(size)).where(size > LARGEST_INDEXED_VALUE)
     count, item, largest = (await connection.execute(found)).one()

@@ -1,6 +1,6 @@
-"""A store: its pool of connections, its schemas, and what the server can do.
+"""A store: its pool of connections, its schemas brought up to date, and what the server can do.
 
-A store is opened once a process; the embedded server is started here when no address is configured.
+A process opens one store. Where no address is configured, the embedded server is started here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from core import home as homes
-from core.errors import ConnectionFailed, MissingCapability, ServerError, StoreError
+from core.errors import ConnectionFailed, MissingCapability, ServerError
 from core.progress import SPACE, Progress, unless_told
 from core.store import citus, db_errors
 from core.store.conninfo import conninfo_of, has_service, is_embedded, shown, without_steering
@@ -40,14 +40,14 @@ if TYPE_CHECKING:  # it needs what Windows has not got, and a server of one's ow
 _IN_PLACE: Mapping[str, Any] = {"compile_kwargs": {"literal_binds": True}}  # SET takes no parameters
 _SETTLED: WeakKeyDictionary[Transaction, dict[str, str]] = WeakKeyDictionary()  # by transaction, which none nests
 
-# For `settle`: a long statement is not ended by what a server sets for short ones.
+# For `settle`: a long statement is not ended by a limit that the server sets for short ones.
 PATIENT: Final = {"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0"}
 
 
 async def settle(connection: AsyncConnection, **settings: object) -> None:
     """Server settings for the rest of this transaction; a double underscore stands for the dot in a name.
 
-    What it has settled already is not sent again: a transaction may serve many queries.
+    What is set already is not sent again, as a transaction may serve many queries.
     """
     named = {name.replace("__", "."): str(value) for name, value in settings.items()}
     transaction = connection.sync_connection.get_transaction() if connection.sync_connection else None
@@ -66,15 +66,15 @@ T = TypeVar("T")
 
 OLDEST_SERVER = 150000
 OLDEST_PGVECTOR = (0, 8)
-FREE_WITHIN = 30.0  # seconds that one waits for a connection that others hold
-STARTS_WITHIN = 60.0  # seconds that one waits for a server of somebody's that says that it starts or recovers
-SOCKET_WITHIN = 3.0  # the same where its socket is not there, as between its end and its next start
-# A load holds its lock on a connection that may rest for hours: nothing in between may take it for dead.
-UNSAID = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6, "connect_timeout": 10}
-# What the driver reads values by. Neither the environment nor the server's configuration changes it.
+FREE_WITHIN = 30.0  # seconds to wait for a connection where all are in use
+STARTS_WITHIN = 60.0  # seconds to wait for a server that says that it starts or recovers
+SOCKET_WITHIN = 3.0  # the same where its socket does not exist, as between its end and its next start
+# A load holds its lock on a connection that may be idle for hours: nothing in between may take it for dead.
+DEFAULTS = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6, "connect_timeout": 10}
 STARTING = "the database system is "  # how PostgreSQL begins to say that it starts, recovers or stops
+# How the driver reads values. Neither the environment nor the server's configuration changes it.
 SESSION = "SET datestyle = 'ISO, MDY'; SET timezone = 'UTC'; SET intervalstyle = 'postgres'"
-# Where nobody listens, what the driver says of a lost server stays unsaid: we say it, once and in a sentence.
+# What the driver logs of a lost server, where nobody listens: the error is raised once, in a sentence.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 EXTENSIONS = {
     "vector": "vector search",
@@ -93,7 +93,7 @@ class Capabilities:
 
     @property
     def sorts_on(self) -> bool:
-        """Whether what an index gives in the order of a distance can be sorted on by another column as it comes."""
+        """Whether rows that an index gives in the order of a distance can be sorted by a second column as they come."""
         return self.version >= 170000
 
     @property
@@ -102,14 +102,14 @@ class Capabilities:
         return "citus" in self.extensions
 
     def need(self, extension: str) -> None:
-        """Refuse in a sentence where the extension is not there."""
+        """MissingCapability where the extension is not available."""
         if extension in self.missing:
             raise MissingCapability(self.missing[extension])
 
 
 @dataclass(frozen=True, slots=True)
 class CitusConnections:
-    """What a store on a Citus cluster has besides: the watch over its nodes, and connections that no pool keeps."""
+    """What a store on a Citus cluster needs besides: the watch over its nodes, and connections that no pool keeps."""
 
     watch: NodeWatch
     unpooled: AsyncEngine
@@ -125,10 +125,10 @@ class CitusConnections:
 
 
 class Store:
-    """Rankbook's database, opened. Make it with `Store.open`, give it back with `close` or `async with`."""
+    """Rankbook's database, opened with `Store.open` and closed with `close` or `async with`."""
 
-    role = ""  # of a person who signed in, see `roles`; the owner, who has all rights, has none
-    keeps = True  # whether what was computed may be kept; whoever only reads holds it in memory
+    role = ""  # of a person who signed in, see `roles`; empty for the owner, who has all rights
+    keeps = True  # whether results may be kept; whoever may only read holds them in memory
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Store:
     ) -> None:
         self.engine, self.server, self.capabilities = engine, server, capabilities
         self.cluster = cluster
-        self.progress = progress  # hears for what the server is waited for, also when it was lost and comes back
+        self.progress = progress  # is told of any wait for the server, also when it was lost and comes back
 
     @classmethod
     async def open(
@@ -153,15 +153,15 @@ class Store:
         free_within: float = FREE_WITHIN,
         server: EmbeddedServer | None = None,
     ) -> Store:
-        """Start or reach the server, bring the catalogue up to date, look at what the server can do.
+        """Start or reach the server, bring the catalogue up to date, find out what the server can do.
 
-        Where all connections are taken, one is waited for so many seconds. `server` is the embedded one that a DSN
-        leads to: it is started again where it was killed, and its lease given back with the store.
+        Where all connections are in use, wait up to `free_within` seconds for one. `server` is the embedded one that a
+        DSN leads to: it is started again where it was killed, and its lease is given back with the store.
         """
         dsn = dsn or (None if home else os.environ.get("RANKBOOK_DSN")) or None
         if dsn is None:
-            server = await _in_thread(lambda cancelled: _embedded(home, progress, cancelled))
-        engine = _engine(dsn, server, free_within, progress)
+            server = await _in_thread(lambda cancelled: _start_embedded(home, progress, cancelled))
+        engine = _create_engine(dsn, server, free_within, progress)
         try:
             capabilities = await _prepare(engine, (catalog, *chains), server)
         except BaseException as error:
@@ -170,10 +170,10 @@ class Store:
                 server.release()
             if not isinstance(error, DBAPIError | psycopg.Error | NoneFree):
                 raise
-            told = db_errors.translate_error(error, _where(engine, server))
-            if told is None:
+            translated = db_errors.translate_error(error, _where(engine, server))
+            if translated is None:
                 raise
-            raise told from error
+            raise translated from error
         cluster = CitusConnections.of(engine, conninfo_of(dsn or "")) if capabilities.distributed else None
         return cls(engine, server, capabilities, progress, cluster)
 
@@ -195,7 +195,7 @@ class Store:
         On a cluster a `fresh` one is new and not kept. Others keep connections to the workers, which break when a
         worker restarts: a search then connects anew, while COPY and changes of tables or of many rows fail.
 
-        What befell the server or the way to it is told in a sentence; a refused statement comes as it is.
+        Errors of the server or of the connection are raised in a sentence; a refused statement's error as it is.
         """
         watched = Watched()
         try:
@@ -208,17 +208,15 @@ class Store:
                     schema_translate_map={HERE: namespace}, distributed=self.capabilities.distributed
                 )
         except (DBAPIError, psycopg.Error, NoneFree) as error:
-            told = await self._in_words(error, watched)
-            if told is None:
+            node = watched.silent
+            if self.cluster and node is None and db_errors.is_lost(error) and db_errors.lost(error) is None:
+                # A coordinator may report what happened to a node as if it had happened to itself.
+                node = await self.cluster.watch.silent()
+            silent = db_errors.silent(node, self.where) if node else None
+            translated = silent or db_errors.translate_error(error, self.where)
+            if translated is None:
                 raise
-            raise told from error
-
-    async def _in_words(self, error: DBAPIError | psycopg.Error | NoneFree, watched: Watched) -> StoreError | None:
-        """A cluster's coordinator may report what befell a node as though it were its own: it is asked which it is."""
-        node = watched.silent
-        if self.cluster and node is None and db_errors.is_lost(error) and db_errors.lost(error) is None:
-            node = await self.cluster.watch.silent()
-        return db_errors.silent(node, self.where) if node else db_errors.translate_error(error, self.where)
+            raise translated from error
 
     @asynccontextmanager
     async def begin(
@@ -226,7 +224,7 @@ class Store:
     ) -> AsyncIterator[AsyncConnection]:
         """A transaction on such a connection."""
         async with self.connect(namespace, fresh=fresh) as connection:
-            if read_only:  # one snapshot for all its statements: what the first found, the next still finds
+            if read_only:  # one snapshot for all its statements
                 await connection.execution_options(postgresql_readonly=True, isolation_level="REPEATABLE READ")
             async with connection.begin():
                 yield connection
@@ -247,7 +245,7 @@ def _where(engine: AsyncEngine, server: EmbeddedServer | None) -> str:
 
 
 async def _in_thread(work: Callable[[threading.Event], T]) -> T:
-    """Work that waits in a thread, which is told by the event when nobody waits for it any more: by Ctrl-C, say."""
+    """Run work that waits in a thread. The event tells it when nobody waits for it any more, after Ctrl-C, say."""
     cancelled = threading.Event()
     try:
         return await asyncio.to_thread(work, cancelled)
@@ -256,7 +254,7 @@ async def _in_thread(work: Callable[[threading.Event], T]) -> T:
         raise
 
 
-def _embedded(home: Path | None, progress: Progress, cancelled: threading.Event) -> EmbeddedServer:
+def _start_embedded(home: Path | None, progress: Progress, cancelled: threading.Event) -> EmbeddedServer:
     if not homes.supported():
         raise ServerError("The embedded server runs on Linux and macOS. Set RANKBOOK_DSN to a PostgreSQL of yours.")
     from core.store.server.embedded import EmbeddedServer
@@ -268,7 +266,9 @@ def _embedded(home: Path | None, progress: Progress, cancelled: threading.Event)
         return server.acquire(told, cancelled)
 
 
-def _engine(dsn: str | None, server: EmbeddedServer | None, free_within: float, progress: Progress) -> AsyncEngine:
+def _create_engine(
+    dsn: str | None, server: EmbeddedServer | None, free_within: float, progress: Progress
+) -> AsyncEngine:
     conninfo = server.conninfo() if server and not dsn else conninfo_of(dsn or "")
 
     async def connect(**_: Any) -> psycopg.AsyncConnection[Any]:
@@ -293,25 +293,26 @@ def _engine(dsn: str | None, server: EmbeddedServer | None, free_within: float, 
 
 
 async def _reach(conninfo: str, server: EmbeddedServer | None, progress: Progress) -> psycopg.AsyncConnection[Any]:
+    """Connect, starting an embedded server that was killed, or waiting for another that starts."""
     try:
         return await _connect(conninfo)
     except psycopg.OperationalError as error:
         if db_errors.is_out_of_connections(error):
             raise
         problem = error
-    if server is not None:  # it was killed under us: the next command must just work
+    if server is not None:
         await _in_thread(lambda cancelled: server.ensure_running(progress, cancelled))
         return await _connect(conninfo)
-    return await _once_it_starts(conninfo, problem, progress)
+    return await _connect_once_started(conninfo, problem, progress)
 
 
-async def _once_it_starts(
+async def _connect_once_started(
     conninfo: str, problem: psycopg.OperationalError, progress: Progress
 ) -> psycopg.AsyncConnection[Any]:
-    """Wait for a server that says that it starts, or whose socket is not there yet. A refusal is told at once."""
-    begun, said = time.monotonic(), 0.0
+    """Wait for a server that says that it starts, or whose socket does not exist yet. A refusal is raised at once."""
+    begun, reported = time.monotonic(), 0.0
     while True:
-        waited, state = time.monotonic() - begun, await _state(problem)
+        waited, state = time.monotonic() - begun, await _server_state(problem)
         if state in ("ready", "refused"):
             raise ConnectionFailed(
                 f"The PostgreSQL at {shown(conninfo)} refuses the connection: {db_errors.reason(problem)}. Check "
@@ -319,8 +320,8 @@ async def _once_it_starts(
             ) from None  # the cause may repeat the connection string
         if waited > (SOCKET_WITHIN if state == "no socket" else STARTS_WITHIN) or state == "silent":
             raise problem
-        if waited - said >= SPACE:
-            said = waited
+        if waited - reported >= SPACE:
+            reported = waited
             progress(f"Waiting for the PostgreSQL at {shown(conninfo)} to start, for {waited:.0f} s.")
         await asyncio.sleep(0.2)
         try:
@@ -331,10 +332,10 @@ async def _once_it_starts(
             problem = error
 
 
-async def _state(problem: psycopg.OperationalError) -> str:
-    """Of the server that a connection failed to, as `keeper.knock` tells it; "no socket" where that is not there.
+async def _server_state(problem: psycopg.OperationalError) -> str:
+    """The state of the server that a connection failed to, as `supervisor.knock` has it; or "no socket".
 
-    Its messages may be in any language, so it is asked once more for the code.
+    Its messages may be in any language, so the server is contacted once more for the code.
     """
     if STARTING in str(problem):
         return "not yet"
@@ -349,19 +350,19 @@ async def _state(problem: psycopg.OperationalError) -> str:
 
 
 async def _connect(conninfo: str) -> psycopg.AsyncConnection[Any]:
-    """What the string and, for a server of somebody's, libpq's variables and service say comes before our defaults."""
-    said, embedded = psycopg.conninfo.conninfo_to_dict(conninfo), is_embedded(conninfo)
-    unsaid: dict[str, Any] = {} if has_service(said) else {name: UNSAID[name] for name in UNSAID if name not in said}
+    """Connect; the string comes before our defaults, and so do libpq's variables and service for another's server."""
+    given = psycopg.conninfo.conninfo_to_dict(conninfo)
+    defaults: dict[str, Any] = {} if has_service(given) else {k: v for k, v in DEFAULTS.items() if k not in given}
     if os.environ.get("PGCONNECT_TIMEOUT"):
-        unsaid.pop("connect_timeout", None)
-    with without_steering() if embedded else nullcontext():
+        defaults.pop("connect_timeout", None)
+    with without_steering() if is_embedded(conninfo) else nullcontext():
         connection = await psycopg.AsyncConnection.connect(
             conninfo,
             autocommit=True,
-            **unsaid,
+            **defaults,
             client_encoding="UTF8",  # whatever PGCLIENTENCODING says
             fallback_application_name="rankbook",
-            prepare_threshold=None,  # a plan made for the values at hand: which index is best depends on them
+            prepare_threshold=None,  # which index is best depends on the values, so each statement is planned anew
         )
     try:
         await connection.execute(SESSION)
@@ -373,30 +374,11 @@ async def _connect(conninfo: str) -> psycopg.AsyncConnection[Any]:
 
 
 async def _prepare(engine: AsyncEngine, chains: Sequence[Chain], server: EmbeddedServer | None) -> Capabilities:
-    version, database, user = await _greet(engine, server)
-    if version < OLDEST_SERVER:
-        raise MissingCapability(f"The server is PostgreSQL {version // 10000}; Rankbook needs 15 or newer.")
-    await citus.met(engine)
-    missing = {name: why for name in EXTENSIONS if (why := await _install(engine, name))}
-    try:
-        async with engine.begin() as connection:
-            await connection.run_sync(_upgrade, chains)
-    except ProgrammingError as error:
-        if not isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
-            raise
-        raise MissingCapability(
-            f"The role {user} may not create schemas in the database {database}, which is where Rankbook keeps its own "
-            f'things. Ask an administrator to run: GRANT CREATE ON DATABASE "{database}" TO "{user}";'
-        ) from error
-    return await _look(engine, version, missing)
-
-
-async def _greet(engine: AsyncEngine, server: EmbeddedServer | None) -> tuple[int, str, str]:
+    """Check the server, install its extensions, bring the schemas up to date; return what it can do."""
     question = text("SELECT current_setting('server_version_num')::int, current_database(), current_user")
     try:
         async with engine.connect() as connection:
             version, database, user = (await connection.execute(question)).one()
-            return version, database, user
     except (DBAPIError, psycopg.Error, OSError, UnicodeError) as error:
         reason = str(getattr(error, "orig", error)).strip().splitlines()[0]
         where = engine.url.render_as_string(hide_password=True)
@@ -408,6 +390,29 @@ async def _greet(engine: AsyncEngine, server: EmbeddedServer | None) -> tuple[in
         raise ConnectionFailed(
             f"No PostgreSQL answers at {where}: {reason}. Check RANKBOOK_DSN, or unset it to use the embedded server."
         ) from None  # the cause may repeat the connection string
+    if version < OLDEST_SERVER:
+        raise MissingCapability(f"The server is PostgreSQL {version // 10000}; Rankbook needs 15 or newer.")
+    await citus.prepare_coordinator(engine)
+    missing = {name: why for name in EXTENSIONS if (why := await _install(engine, name))}
+    try:
+        async with engine.begin() as connection:
+            await connection.run_sync(_upgrade, chains)
+    except ProgrammingError as error:
+        if not isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
+            raise
+        raise MissingCapability(
+            f"The role {user} may not create schemas in the database {database}, which is where Rankbook keeps its own "
+            f'things. Ask an administrator to run: GRANT CREATE ON DATABASE "{database}" TO "{user}";'
+        ) from error
+    async with engine.connect() as connection:
+        rows = await connection.execute(text("SELECT extname, extversion FROM pg_extension"))
+        installed: dict[str, str] = {row.extname: row.extversion for row in rows}
+    vector = installed.get("vector")
+    if vector and tuple(map(int, vector.split(".")[:2])) < OLDEST_PGVECTOR:
+        missing["vector"] = (
+            f"pgvector is {vector}; vector search needs 0.8 or newer. Run: ALTER EXTENSION vector UPDATE;"
+        )
+    return Capabilities(version, installed, missing)
 
 
 def _upgrade(connection: Connection, chains: Sequence[Chain]) -> None:
@@ -417,7 +422,7 @@ def _upgrade(connection: Connection, chains: Sequence[Chain]) -> None:
 
 
 async def _install(engine: AsyncEngine, extension: str) -> str | None:
-    """Make sure the extension is there. Otherwise say what is lost without it, and what to run."""
+    """Make sure that the extension is there; otherwise return what is lost without it, and what to run."""
     lost = f"{EXTENSIONS[extension].capitalize()} needs the PostgreSQL extension {extension}"
     query = text("SELECT installed_version FROM pg_available_extensions WHERE name = :name")
     async with engine.connect() as connection:
@@ -439,15 +444,3 @@ async def _install(engine: AsyncEngine, extension: str) -> str | None:
             f"{lost}, and you may not create it ({reason}). Ask an administrator to run: CREATE EXTENSION {extension};"
         )
     return None
-
-
-async def _look(engine: AsyncEngine, version: int, missing: dict[str, str]) -> Capabilities:
-    async with engine.connect() as connection:
-        rows = await connection.execute(text("SELECT extname, extversion FROM pg_extension"))
-        installed: dict[str, str] = {row.extname: row.extversion for row in rows}
-    found = installed.get("vector")
-    if found and tuple(map(int, found.split(".")[:2])) < OLDEST_PGVECTOR:
-        missing["vector"] = (
-            f"pgvector is {found}; vector search needs 0.8 or newer. Run: ALTER EXTENSION vector UPDATE;"
-        )
-    return Capabilities(version, installed, missing)

@@ -1,7 +1,7 @@
-"""What viewers, judges and editors may do, as grants: made once, and again for collections that came since.
+"""What viewers, judges and editors may do, as grants: made once, and again for collections that were added since.
 
-Owns the statements. All that is Rankbook's is handed to the editors' role, because only an owner may drop a table or
-build an index; the account that Rankbook itself logs in as is a member of that role, or rules the server anyway.
+Everything that is Rankbook's belongs to the editors' role, because only an owner may drop a table or build an index.
+The account that Rankbook itself logs in as is a member of that role, or a superuser anyway.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -105,7 +105,7 @@ class Right:
 
 
 async def set_up(owner: Store, judges: Sequence[Right]) -> None:
-    """Make the roles or find them, and give each what it may do in the catalogue: no less, and no more than that."""
+    """Make the roles or find them, and give each exactly what it may do in the catalogue."""
     async with owner.begin() as connection:
         driver = await driver_of(connection)
         names = _names(driver)
@@ -113,10 +113,16 @@ async def set_up(owner: Store, judges: Sequence[Right]) -> None:
             await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             for role, name in names.items():
                 await make(driver, name, f"Rankbook: {role}s of {driver.info.dbname}", CONNECTIONS)
-            for statement in _statements(driver, names, judges, ours=owner.server is not None):
+            for statement in (*(OURS_ALONE if owner.server is not None else ()), *_statements(driver, names, judges)):
                 await driver.execute(statement)
         except psycopg.errors.InsufficientPrivilege as error:
-            raise MissingCapability(_needs(driver, error)) from error
+            user, database = sql.Identifier(driver.info.user), sql.Identifier(driver.info.dbname)
+            able = sql.SQL("ALTER ROLE {} CREATEROLE; ALTER DATABASE {} OWNER TO {};").format(user, database, user)
+            reason = error.diag.message_primary or type(error).__name__
+            raise MissingCapability(
+                f"Viewers, judges and editors connect as roles of their own, which {driver.info.user} may not set up "
+                f"({reason}). Ask an administrator to run: {able.as_string(None)}"
+            ) from error
     await refresh(owner)
 
 
@@ -124,65 +130,46 @@ def _names(driver: Driver) -> dict[str, str]:
     return {role: name_of(role, driver.info.dbname) for role in ROLES}
 
 
-def _needs(driver: Driver, error: psycopg.Error) -> str:
-    user, database = sql.Identifier(driver.info.user), sql.Identifier(driver.info.dbname)
-    able = sql.SQL("ALTER ROLE {} CREATEROLE; ALTER DATABASE {} OWNER TO {};").format(user, database, user)
-    reason = error.diag.message_primary or type(error).__name__
-    return (
-        f"Viewers, judges and editors connect as roles of their own, which {driver.info.user} may not set up "
-        f"({reason}). Ask an administrator to run: {able.as_string(None)}"
-    )
-
-
-def _statements(
-    driver: Driver, names: dict[str, str], judges: Sequence[Right], *, ours: bool
-) -> list[sql.SQL | sql.Composed]:
-    """All but what is granted collection by collection."""
+def _statements(driver: Driver, names: dict[str, str], judges: Sequence[Right]) -> list[sql.Composed]:
+    """All grants but those of single collections."""
     database, catalog = sql.Identifier(driver.info.dbname), sql.Identifier(CATALOG)
     editor, judge = sql.Identifier(names[EDITOR]), sql.Identifier(names[JUDGE])
     readers = sql.SQL(", ").join(sql.Identifier(names[role]) for role in READERS)
-    made: list[sql.SQL | sql.Composed] = [*(OURS_ALONE if ours else ()), _membership(driver, editor)]
-    made += [
+    # As a member, the account that runs Rankbook can drop what editors made.
+    member = " WITH INHERIT TRUE, SET TRUE" if driver.info.server_version >= MEMBERS_CAN_BE_TOLD else ""
+    return [
+        sql.SQL("GRANT {} TO CURRENT_USER{}").format(editor, sql.SQL(member)),
         sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, readers),
         sql.SQL("GRANT CONNECT, CREATE, TEMPORARY ON DATABASE {} TO {}").format(database, editor),
         sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA {} FROM {}").format(catalog, readers),
         sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(catalog, readers),
         sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(catalog, readers),
+        _hide_trash(readers),
+        *(
+            sql.SQL("GRANT {} ON {} TO {}").format(
+                sql.SQL(right.privileges), sql.Identifier(CATALOG, right.table), judge
+            )
+            for right in judges
+        ),
+        *(
+            sql.SQL("ALTER DEFAULT PRIVILEGES FOR ROLE {} GRANT {} TO {}").format(editor, sql.SQL(what), readers)
+            for what in ("SELECT ON TABLES", "USAGE ON SCHEMAS")
+        ),
     ]
-    made.append(_hide_trash(readers))
-    made += [
-        sql.SQL("GRANT {} ON {} TO {}").format(
-            sql.SQL(right.privileges),
-            sql.Identifier(CATALOG, right.table),
-            judge,
-        )
-        for right in judges
-    ]
-    made += [
-        sql.SQL("ALTER DEFAULT PRIVILEGES FOR ROLE {} GRANT {} TO {}").format(editor, sql.SQL(what), readers)
-        for what in ("SELECT ON TABLES", "USAGE ON SCHEMAS")
-    ]
-    return made
 
 
 def _hide_trash(readers: sql.Composable) -> sql.Composed:
-    """What was deleted, and by whom, is nothing for who only reads."""
+    """Readers do not see what was deleted, and by whom."""
     return sql.SQL("REVOKE ALL ON {} FROM {}").format(sql.Identifier(CATALOG, TrashRow.__tablename__), readers)
 
 
-def _membership(driver: Driver, editor: sql.Identifier) -> sql.Composed:
-    """So that whoever runs Rankbook can go on dropping what editors made, and the other way round."""
-    tail = " WITH INHERIT TRUE, SET TRUE" if driver.info.server_version >= MEMBERS_CAN_BE_TOLD else ""
-    return sql.SQL("GRANT {} TO CURRENT_USER{}").format(editor, sql.SQL(tail))
-
-
-# -- collections as they come ------------------------------------------------------------------------------------------
+# -- collections -------------------------------------------------------------------------------------------------------
 
 
 async def refresh(owner: Store) -> None:
-    """See to it that what came since, from the command line say, is read by all and belongs to editors.
+    """Let all roles read collections that were added since, by the command line say, and give them to the editors.
 
-    One quick question where nothing came. What editors make is granted as they make it.
+    Costs one quick query where nothing was added. What editors make themselves is granted as they make it.
     """
     async with owner.begin() as connection:
         driver = await driver_of(connection)
@@ -192,33 +179,38 @@ async def refresh(owner: Store) -> None:
             "readers": readers,
             "editor": names[EDITOR],
             "catalog": CATALOG,
-            "collections": await _ours(connection),
+            "collections": await _own_schemas(connection),
             "trash": TrashRow.__tablename__,
             "trashed": TRASH_PREFIX,
         }
         lacking = await (await driver.execute(LACKING, values)).fetchall()
-        theirs = await _attached(connection, readers[0], names[EDITOR])
+        attached = await _unreadable_tables(connection, readers[0], names[EDITOR])
     for schema, unread, strange in lacking:
         if unread:
-            await _give(owner, _read(schema, names))
+            await _give(owner, _read_schema(schema, names))
         if strange:
             await _hand_over(owner, schema, names[EDITOR])
-    for table in theirs:
-        await _give(owner, _read_table(table, names), table, names.values())
+    everybody = sql.SQL(", ").join(map(sql.Identifier, names.values()))
+    for table in attached:
+        statements = [
+            sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(table.namespace), everybody),
+            sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(table.namespace, table.table), everybody),
+        ]
+        await _give(owner, statements, table, names.values())
     await revoke_unneeded(owner)
 
 
-async def _ours(connection: AsyncConnection) -> list[str]:
-    """The schemas of collections, those in the trash too: there editors alone get in.
+async def _own_schemas(connection: AsyncConnection) -> list[str]:
+    """The schemas of collections, those in the trash included, which only editors may enter.
 
-    Editors write the catalogue: a row that names any other schema is passed over.
+    Editors write the catalogue: a row that names any other schema is ignored.
     """
     rows = await connection.execute(select(Collection.name, Collection.namespace))
     schemas = [place for name, place in rows if place == SCHEMA_PREFIX + name.translate(BRACKETS)]
     return schemas + [trash_schema(each) for each in await connection.scalars(select(TrashRow.id))]
 
 
-def _read(schema: str, names: dict[str, str]) -> list[sql.Composed]:
+def _read_schema(schema: str, names: dict[str, str]) -> list[sql.Composed]:
     everybody = sql.SQL(", ").join(map(sql.Identifier, names.values()))
     readers = sql.SQL(", ").join(sql.Identifier(name) for role, name in names.items() if role in READERS)
     return [
@@ -228,18 +220,11 @@ def _read(schema: str, names: dict[str, str]) -> list[sql.Composed]:
     ]
 
 
-def _read_table(table: AttachedTable, names: dict[str, str]) -> list[sql.Composed]:
-    everybody = sql.SQL(", ").join(map(sql.Identifier, names.values()))
-    return [
-        sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(table.namespace), everybody),
-        sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(table.namespace, table.table), everybody),
-    ]
+async def _unreadable_tables(connection: AsyncConnection, reader: str, editor: str) -> list[AttachedTable]:
+    """Attached tables that the reader cannot read yet, and may.
 
-
-async def _attached(connection: AsyncConnection, reader: str, editor: str) -> list[AttachedTable]:
-    """The tables of other people's that are searched here, and cannot be read by that role yet.
-
-    Only those that the owner let be read, or that editors can read by themselves: a row of the catalogue is no leave.
+    They may be read where the owner allowed it, or where editors can read them anyway; a row of the catalogue is no
+    permission.
     """
     rows = await connection.execute(select(Collection.name, Collection.attached))
     attached = [(name, Attachment.model_validate(row).table) for name, row in rows if row]
@@ -257,14 +242,14 @@ async def _attached(connection: AsyncConnection, reader: str, editor: str) -> li
 
 @lru_cache(maxsize=1000)
 def _warn_once(sentence: str) -> None:
-    """Rights are looked at with each click."""
+    """Rights are checked with each click, so the same warning would come again and again."""
     _log.warning("%s", sentence)
 
 
 async def can_read(driver: Driver, role: str, table: AttachedTable) -> bool | None:
     """Whether the role may read all of the table; None where there is none."""
-    asked = {"role": role, "schema": table.namespace, "table": table.table}
-    row = await (await driver.execute(CAN_READ, asked)).fetchone()
+    values = {"role": role, "schema": table.namespace, "table": table.table}
+    row = await (await driver.execute(CAN_READ, values)).fetchone()
     return None if row is None else bool(row[0])
 
 
@@ -278,9 +263,9 @@ def not_allowed(name: str, table: AttachedTable) -> str:
 
 
 async def record_missing(driver: Driver, table: AttachedTable, role: str, collection: str = "") -> None:
-    """Record which rights on somebody's table the role lacks, before they are granted: `revoke_unneeded` revokes these.
+    """Record which rights on an attached table the role lacks, before they are granted, for `revoke_unneeded`.
 
-    With a `collection` they are needed by that one alone.
+    With a `collection` only that one needs them.
     """
     values = {"role": role, "namespace": table.namespace, "relation": table.table, "collection": collection}
     for statement in (RECORD_SCHEMA, RECORD_TABLE):
@@ -288,28 +273,27 @@ async def record_missing(driver: Driver, table: AttachedTable, role: str, collec
 
 
 async def revoke_unneeded(owner: Store) -> None:
-    """Revoke what Rankbook granted on somebody's tables and no attached collection needs any more.
+    """Revoke rights that Rankbook granted on attached tables and that no attached collection needs any more.
 
-    Editors can write these records: roles other than Rankbook's own are passed over.
+    Editors can write these records: roles other than Rankbook's own are ignored.
     """
     async with owner.begin() as connection:
         grants = list(await AsyncSession(connection, expire_on_commit=False).scalars(select(TableGrant)))
         rows = await connection.execute(select(Collection.name, Collection.attached)) if grants else ()
         tables = {name: Attachment.model_validate(attached).table for name, attached in rows if attached}
     for grant in grants:
-        if OUR_ROLES.fullmatch(grant.role) and not _is_needed(grant, tables):
+        needed = any(
+            grant.namespace == table.namespace
+            and grant.relation in ("", table.table)
+            and grant.collection in ("", name)
+            for name, table in tables.items()
+        )
+        if OUR_ROLES.fullmatch(grant.role) and not needed:
             await _revoke(owner, grant)
 
 
-def _is_needed(grant: TableGrant, tables: Mapping[str, AttachedTable]) -> bool:
-    return any(
-        grant.namespace == table.namespace and grant.relation in ("", table.table) and grant.collection in ("", name)
-        for name, table in tables.items()
-    )
-
-
 async def _revoke(owner: Store, grant: TableGrant) -> None:
-    """Where the role or the table is gone, so is the right."""
+    """Revoke it and forget the record. Where the role or the table is gone, so is the right."""
     target = sql.SQL("USAGE ON SCHEMA {}").format(sql.Identifier(grant.namespace))
     if grant.relation:
         target = sql.SQL("SELECT ON {}").format(sql.Identifier(grant.namespace, grant.relation))
@@ -340,9 +324,9 @@ async def _give(
     table: AttachedTable | None = None,
     roles: Iterable[str] = (),
 ) -> None:
-    """Together or not at all. What we may not give is somebody else's to give: the rest goes on without it.
+    """Run the grants, all or none. What we may not grant is logged with what to run, and nothing else is held up.
 
-    Which rights on somebody's table are new is recorded.
+    Which rights on an attached table are new is recorded.
     """
     try:
         async with owner.begin() as connection:
@@ -356,14 +340,14 @@ async def _give(
     except PASSING:
         _log.info("a collection is being made or dropped: its rights are given later")
     except psycopg.errors.InsufficientPrivilege as error:
-        told = "; ".join(each.as_string(None) for each in statements)
+        commands = "; ".join(each.as_string(None) for each in statements)
         _log.warning(
-            "roles cannot be given their rights (%s). Run as administrator: %s", error.diag.message_primary, told
+            "roles cannot be given their rights (%s). Run as administrator: %s", error.diag.message_primary, commands
         )
 
 
 async def _hand_over(owner: Store, schema: str, editor: str) -> None:
-    """Make all of it the editors' own. While a load is at work there it stays as it is until the next look."""
+    """Make the editors own the schema. While a load is at work there, it stays as it is until the next check."""
     try:
         async with owner.begin() as connection:
             driver = await driver_of(connection)
@@ -371,8 +355,8 @@ async def _hand_over(owner: Store, schema: str, editor: str) -> None:
             await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             new, place = sql.Identifier(editor), sql.Identifier(schema)
             await driver.execute(sql.SQL("ALTER SCHEMA {} OWNER TO {}").format(place, new))
-            asked = {"schema": place.as_string(None), "editor": new.as_string(None)}
-            for name, kind in await (await driver.execute(STRANGE, asked)).fetchall():
+            values = {"schema": place.as_string(None), "editor": new.as_string(None)}
+            for name, kind in await (await driver.execute(STRANGE, values)).fetchall():
                 what = {"v": "VIEW", "m": "MATERIALIZED VIEW"}.get(kind, "TABLE")
                 table = sql.Identifier(schema, name)
                 await driver.execute(sql.SQL("ALTER {} {} OWNER TO {}").format(sql.SQL(what), table, new))

@@ -1,14 +1,14 @@
-"""Items into a collection: read, sifted, chunked, embedded and loaded, each step overlapping the next.
+"""Loading items into a collection: read, compared, chunked, embedded and stored, each step overlapping the next.
 
-A batch is one transaction: an item stands with all its chunks and vectors or not at all, so a killed ingest is resumed
-by running it again. What is unchanged costs a comparison of digests; what was embedded before is not embedded again.
+A batch is one transaction: an item is stored with all its chunks and vectors or not at all, so a killed load is resumed
+by running it again. An unchanged item costs a comparison of digests; a text embedded before is not embedded again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +23,7 @@ from core.errors import StoreError
 from core.progress import Listener, Step, nobody
 from core.spread.embedding import embedding_over
 from core.store import bulk_load, change_detection, collections, indexes, locks, text_index
+from core.store.change_detection import ITEMS_A_BATCH, VANISHED_AT_ONCE, BatchChanges, ChangeDetector
 from core.store.chunk_and_embed import ITEM_TABLE, TEXTS_A_STEP, ChunkEmbedder, Derived, EmbeddingCache, units_after
 from core.store.collections import CollectionView
 from core.store.engine import Store
@@ -38,7 +39,7 @@ MOST_UNITS_A_BACKFILL = 16_384  # for a cluster that has many workers
 
 @dataclass(slots=True)
 class IngestReport:
-    """What an ingest did. `flaws` lists rows left out, cleaned or noted, up to a limit; `flawed` counts them all."""
+    """What a load did. `flaws` lists rows left out, cleaned or noted, up to a limit; `flawed` counts them all."""
 
     added: int = 0
     changed: int = 0
@@ -79,7 +80,7 @@ class Ingest:
         self._to_embed: int | None = None  # unknown while texts are still being read and chunked
         self.caches = {model: EmbeddingCache(store, each, self._count) for model, each in embedders.items()}
         self.tokenizer = tokenizer
-        self._take(view)
+        self._use(view)
 
     async def run(
         self,
@@ -89,12 +90,12 @@ class Ingest:
         total: int | None = None,
         gone: Sequence[str] = (),
     ) -> IngestReport:
-        """Load the rows, then do what earlier runs or new sets left to do, then texts and indexes.
+        """Load the rows, then complete what earlier runs or new sets lack, then texts and indexes.
 
         `prune` removes the items that were not read; `gone` are ids of items to remove, whatever was read.
-        The collection stays marked as being loaded: whoever brings in more, labels for instance, says when all is done.
+        The collection stays marked as being loaded: the caller, who may add labels too, marks it as loaded.
         """
-        async with self._alone() as connection:
+        async with self._locked() as connection:
             async with self.store.begin() as marking:
                 await collections.mark_loading(marking, self.view.name)
             async with self._timed("load"):
@@ -104,8 +105,8 @@ class Ingest:
         return self.report
 
     async def complete(self) -> IngestReport:
-        """Give new chunk sets and embedding sets what they lack of the items there are."""
-        async with self._alone():
+        """Make the chunks and vectors that new chunk sets and embedding sets lack."""
+        async with self._locked():
             await self._finish()
         return self.report
 
@@ -127,8 +128,8 @@ class Ingest:
         async with self._timed("indexes"):
             await indexes.build(self.store, view, self.listener, loaded=loaded)
 
-    def _take(self, view: CollectionView) -> None:
-        """Work from the collection as it stands: its sets, and the newest keys given in each."""
+    def _use(self, view: CollectionView) -> None:
+        """Work on this view: its sets, and the newest keys given in each."""
         if strange := {each.model for each in view.embedding_sets} - set(self.caches):
             raise StoreError(
                 f"The collection {view.name!r} is embedded with {', '.join(sorted(strange))} too, which was not given. "
@@ -139,16 +140,11 @@ class Ingest:
         self._last_keys = {each.key: each.last_key for each in view.chunk_sets}
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[AsyncConnection]:
+    async def _locked(self) -> AsyncIterator[AsyncConnection]:
         async with locks.writer_lock(self.store, self.view.name, namespace=self.view.namespace) as connection:
-            self._take(await collections.get(self.store, self.view.name))  # somebody may have written meanwhile
+            self._use(await collections.get(self.store, self.view.name))  # it may have changed meanwhile
             async with embedding_over(self.caches.values()):
                 yield connection
-
-    @property
-    def _lines(self) -> int:
-        """How many steps of texts are to be under way at once."""
-        return max((each.lines for each in self.caches.values()), default=1)
 
     @asynccontextmanager
     async def _timed(self, name: str) -> AsyncIterator[None]:
@@ -166,53 +162,41 @@ class Ingest:
         self, connection: AsyncConnection, rows: Iterable[Row[Item] | Flaw], *, prune: bool, total: int | None
     ) -> None:
         """Reading, deriving and storing run side by side; the queues between them hold two batches."""
-        sieve = change_detection.ChangeDetector(connection)
-        await sieve.open()
-        derived: asyncio.Queue[tuple[change_detection.BatchChanges, Derived] | None] = asyncio.Queue(2)
-        changes: asyncio.Queue[change_detection.BatchChanges | None] = asyncio.Queue(2)
-        await side_by_side(
-            self._read(sieve, change_detection.batches(rows, self.view.row.fields), changes),
-            self._derive(changes, derived),
-            self._store(derived, total),
-        )
-        if prune:
-            await self._prune(sieve)
-        else:
-            self.report.vanished = await sieve.count_vanished()
-        await sieve.close()
+        detector = ChangeDetector(connection)
+        await detector.open()
+        changes: asyncio.Queue[BatchChanges | None] = asyncio.Queue(2)
+        derived: asyncio.Queue[tuple[BatchChanges, Derived] | None] = asyncio.Queue(2)
 
-    async def _read(
-        self,
-        sieve: change_detection.ChangeDetector,
-        batches: Iterator[change_detection.ItemBatch],
-        into: asyncio.Queue[change_detection.BatchChanges | None],
-    ) -> None:
-        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            await into.put(await sieve.sift(batch))
-        await into.put(None)
+        async def read() -> None:
+            batches = change_detection.batches(rows, self.view.row.fields)
+            while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+                await changes.put(await detector.compare(batch))
+            await changes.put(None)
 
-    async def _derive(
-        self,
-        changes: asyncio.Queue[change_detection.BatchChanges | None],
-        into: asyncio.Queue[tuple[change_detection.BatchChanges, Derived] | None],
-    ) -> None:
-        """As many changes at once as steps, as one need not have more texts than a step has; on they go in order."""
-
-        async def arriving() -> AsyncIterator[change_detection.BatchChanges]:
+        async def arriving() -> AsyncIterator[BatchChanges]:
             while (change := await changes.get()) is not None:
                 yield change
 
-        def derive(change: change_detection.BatchChanges) -> Coroutine[Any, Any, Derived]:
+        def derive_one(change: BatchChanges) -> Coroutine[Any, Any, Derived]:
             return self.deriver.derive(change.items, self.view.chunk_sets)
 
-        async with aclosing(in_order(lambda: self._lines, arriving(), derive)) as pairs:
-            async for pair in pairs:
-                await into.put(pair)
-        await into.put(None)
+        def at_once() -> int:  # as many as embedding steps: a batch need not have more texts than one step
+            return max((each.lines for each in self.caches.values()), default=1)
 
-    async def _store(
-        self, derived: asyncio.Queue[tuple[change_detection.BatchChanges, Derived] | None], total: int | None
-    ) -> None:
+        async def derive() -> None:
+            async with aclosing(in_order(at_once, arriving(), derive_one)) as pairs:
+                async for pair in pairs:
+                    await derived.put(pair)
+            await derived.put(None)
+
+        await side_by_side(read(), derive(), self._store_all(derived, total))
+        if prune:
+            await self._prune(detector)
+        else:
+            self.report.vanished = await detector.count_vanished()
+        await detector.close()
+
+    async def _store_all(self, derived: asyncio.Queue[tuple[BatchChanges, Derived] | None], total: int | None) -> None:
         done = 0
         while (pair := await derived.get()) is not None:
             change, made = pair
@@ -221,7 +205,7 @@ class Ingest:
             self.listener(Step("Loading", done, total and max(total, done), "documents"))
         self.listener(Step("Loading", done, done, "documents"))  # the total was an estimate
 
-    async def _store_batch(self, change: change_detection.BatchChanges, made: Derived) -> None:
+    async def _store_batch(self, change: BatchChanges, made: Derived) -> None:
         report = self.report
         report.note(change.flaws)
         report.unchanged += change.unchanged
@@ -230,10 +214,14 @@ class Ingest:
         first = self._last_keys[0] + 1
         item_keys = range(first, first + len(change.items))
         last_keys = {**self._last_keys, 0: item_keys[-1]}
+        rows = (
+            (key, item.id, item.title, item.text, Jsonb(dict(item.metadata)), digest)
+            for key, item, digest in zip(item_keys, change.items, change.digests, strict=True)
+        )
         async with self.store.begin(self.view.namespace, fresh=True) as connection:
             await self._hold_keys(connection)
             await bulk_load.remove_items(connection, self.view, change.replaced)
-            await bulk_load.copy(connection, ITEM_TABLE, _item_rows(change, item_keys))
+            await bulk_load.copy(connection, ITEM_TABLE, rows)
             await connection.execute(update(ChunkSet).where(ChunkSet.key == 0).values(last_key=item_keys[-1]))
             chunks = await self.deriver.store(connection, made, item_keys, last_keys)
             await collections.touch(connection, self.view.name)
@@ -243,42 +231,42 @@ class Ingest:
         report.added += len(change.items) - len(change.replaced)
 
     async def _hold_keys(self, connection: AsyncConnection) -> None:
-        """The newest keys given, which this load counts on from."""
+        """Lock the newest keys given, from which this load counts on."""
         newest = select(ChunkSet.key, ChunkSet.last_key).order_by(ChunkSet.key)
         await locks.check_watermark(connection, self.view.name, newest, sorted(self._last_keys.items()))
 
-    async def _prune(self, sieve: change_detection.ChangeDetector) -> None:
-        while keys := await sieve.vanished():
-            async with self.store.begin(self.view.namespace, fresh=True) as connection:
-                await self._hold_keys(connection)  # else what the other one stored would seem to have vanished
-                await bulk_load.remove_items(connection, self.view, keys)
-                await collections.touch(connection, self.view.name)
-            self.report.removed += len(keys)
+    async def _prune(self, detector: ChangeDetector) -> None:
+        while keys := await detector.vanished():
+            await self._remove_keys(keys)
             self.listener(Step("Removing vanished documents", self.report.removed, None, "documents"))
 
     async def _remove(self, ids: Sequence[str]) -> None:
-        for at in range(0, len(ids), change_detection.VANISHED_AT_ONCE):
-            some = any_(literal(list(ids[at : at + change_detection.VANISHED_AT_ONCE]), ARRAY(Text)))
-            async with self.store.begin(self.view.namespace, fresh=True) as connection:
-                await self._hold_keys(connection)
+        for at in range(0, len(ids), VANISHED_AT_ONCE):
+            some = any_(literal(list(ids[at : at + VANISHED_AT_ONCE]), ARRAY(Text)))
+            async with self.store.begin(self.view.namespace, read_only=True) as connection:
                 keys = list(await connection.scalars(select(StoredItem.key).where(StoredItem.id == some)))
-                await bulk_load.remove_items(connection, self.view, keys)
-                await collections.touch(connection, self.view.name)
-            self.report.removed += len(keys)
+            await self._remove_keys(keys)
+
+    async def _remove_keys(self, keys: list[int]) -> None:
+        async with self.store.begin(self.view.namespace, fresh=True) as connection:
+            await self._hold_keys(connection)  # else what another load stored would seem to have vanished
+            await bulk_load.remove_items(connection, self.view, keys)
+            await collections.touch(connection, self.view.name)
+        self.report.removed += len(keys)
 
     # -- backfilling -------------------------------------------------------------------------------------------------
 
     async def _backfill_chunks(self, chunk_set: ChunkSet) -> None:
-        """Chunks, and their vectors, of items that were there before the chunk set."""
+        """Chunks, and their vectors, of items that are older than the chunk set."""
         query = select(StoredItem).where(StoredItem.key <= chunk_set.backfill_to).order_by(StoredItem.key)
         while chunk_set.derived_to < chunk_set.backfill_to:
             async with self.store.begin(self.view.namespace, read_only=True) as connection:
-                after = query.where(StoredItem.key > chunk_set.derived_to).limit(change_detection.ITEMS_A_BATCH)
+                after = query.where(StoredItem.key > chunk_set.derived_to).limit(ITEMS_A_BATCH)
                 rows = (await connection.execute(after)).all()
             items = [Item(row.id, row.text, row.title, row.metadata) for row in rows]
             made = await self.deriver.derive(items, [chunk_set])
             last_keys = dict(self._last_keys)
-            reached = rows[-1].key if len(rows) == change_detection.ITEMS_A_BATCH else chunk_set.backfill_to
+            reached = rows[-1].key if len(rows) == ITEMS_A_BATCH else chunk_set.backfill_to
             async with self.store.begin(self.view.namespace, fresh=True) as connection:
                 await self._hold_keys(connection)
                 self.report.chunks += await self.deriver.store(connection, made, [row.key for row in rows], last_keys)
@@ -290,7 +278,7 @@ class Ingest:
             self.listener(Step(f"Chunking {chunk_set.name}", reached, chunk_set.backfill_to, "documents"))
 
     async def _backfill_vectors(self, embedding_set: EmbeddingSet) -> None:
-        """Vectors of items or chunks that were there before the embedding set."""
+        """Vectors of items or chunks that are older than the embedding set."""
         cache = self.caches[embedding_set.model]
         while embedding_set.embedded_to < embedding_set.backfill_to:
             most = min(max(UNITS_A_BACKFILL, 2 * cache.lines * TEXTS_A_STEP), MOST_UNITS_A_BACKFILL)
@@ -312,8 +300,3 @@ class Ingest:
                 )
                 await collections.touch(connection, self.view.name)
             embedding_set.embedded_to = reached
-
-
-def _item_rows(change: change_detection.BatchChanges, keys: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    for key, item, digest in zip(keys, change.items, change.digests, strict=True):
-        yield key, item.id, item.title, item.text, Jsonb(dict(item.metadata)), digest

@@ -1,4 +1,4 @@
-"""One writer a collection at a time, by a lock of the server's. Knows nothing of what is written."""
+"""One writer a collection at a time, by an advisory lock of the server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND datname = current_d
 
 @asynccontextmanager
 async def writer_lock(store: Store, *names: str, namespace: str | None = None) -> AsyncIterator[AsyncConnection]:
-    """One connection that holds the writer locks of these collections; a second writer of one is told so."""
+    """One connection that holds the writer locks of these collections; a second writer is refused."""
     async with store.connect(namespace) as connection:
         try:
             for name in names:
@@ -40,7 +40,7 @@ async def writer_lock(store: Store, *names: str, namespace: str | None = None) -
 
 
 async def take_lock(connection: AsyncConnection, name: str) -> bool:
-    """One writer a collection. The lock belongs to the connection and goes with it, however that ends."""
+    """Whether the lock was taken within LOCK_PATIENCE. It ends with the connection, however that ends."""
     give_up = time.monotonic() + LOCK_PATIENCE
     while True:
         async with connection.begin():
@@ -51,24 +51,24 @@ async def take_lock(connection: AsyncConnection, name: str) -> bool:
 
 
 async def give_lock(connection: AsyncConnection) -> None:
-    """Before the connection goes back to the pool. A broken one has lost its locks already."""
+    """Release all locks before the connection returns to the pool. A broken one has lost them already."""
     with contextlib.suppress(DBAPIError):
         async with connection.begin():
             await connection.execute(text("SELECT pg_advisory_unlock_all()"))
 
 
 def busy(name: str) -> StoreError:
-    """What a second writer is told."""
+    """The error for a second writer."""
     return StoreError(f"Another process is loading the collection {name!r}. Wait until it is done.")
 
 
 async def check_watermark(
     connection: AsyncConnection, name: str, reached: Select[*tuple[Any, ...]], known: Sequence[Any]
 ) -> None:
-    """Hold the rows that say how far a load is, and refuse where they say otherwise than this load knows.
+    """Lock the rows that say how far a load has come, and refuse where they differ from what this load knows.
 
-    Whoever lost the lock with its connection, and whoever went on while the last commit of one that was killed was
-    still under way, would store the same again.
+    A writer that lost its lock with its connection, or that continued while the last commit of a killed one was still
+    under way, would store the same rows again.
     """
     if [tuple(row) for row in await connection.execute(reached.with_for_update())] != [tuple(each) for each in known]:
         raise StoreError(
@@ -78,13 +78,13 @@ async def check_watermark(
 
 
 async def require_no_writer(connection: AsyncConnection, name: str) -> None:
-    """A writer knows the sets it began with: one that came or went meanwhile would be left with holes."""
+    """Refuse where a writer is at work: it knows the sets it began with, and would leave gaps in a new one."""
     taken = await connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({WRITER_LOCK})"), {"name": name})
     if not taken:
         raise busy(name)
 
 
 async def is_being_loaded(store: Store, name: str) -> bool:
-    """Whether a writer is at work. Looks at the locks and takes none: a writer must not be turned away by a look."""
+    """Whether a writer is at work. Reads the locks and takes none, so that no writer is refused because of it."""
     async with store.begin(read_only=True) as connection:
         return bool(await connection.scalar(text(WRITERS), {"name": name}))

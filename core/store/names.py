@@ -1,4 +1,4 @@
-"""Names that people choose, checked, and names as SQL quotes them."""
+"""Names that people choose, checked; and names quoted for SQL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = "default"  # what variants call rows of an attached table that are parts 
 
 
 def composed(name: str) -> str:
-    """The form in which names are kept: an accent typed apart and one typed with its letter are the same name."""
+    """The form in which names are kept: a letter with a separate accent and an accented letter are the same."""
     return unicodedata.normalize("NFC", name)
 
 
@@ -44,12 +44,12 @@ def schema_of(collection: str) -> str:
 
 
 def trash_schema(entry: str) -> str:
-    """Where the tables of a collection lie that is that entry of the trash."""
+    """The schema of a collection in the trash."""
     return TRASH_PREFIX + entry
 
 
 def trash_mark(entry: str) -> str:
-    """What rows in the trash bear in the place of their collection's name: nothing that looks for a name finds them."""
+    """The collection name of rows in the trash; as it begins with a blank, no collection can have it."""
     return TRASH_MARK + entry
 
 
@@ -62,7 +62,7 @@ _PREPARER = postgresql.dialect(paramstyle="named").identifier_preparer  # type: 
 
 
 def identifier(name: str) -> str:
-    """A name by itself, quoted by the library."""
+    """A single name, quoted by the library."""
     return str(_PREPARER.quote(name))
 
 
@@ -73,6 +73,6 @@ def quoted(namespace: str, table: Table | str) -> str:
 
 
 def written(template: str, namespace: str, **tables: Table | str) -> TextClause:
-    """The template with `{word}` replaced by the quoted table of that word. Values never enter this way."""
+    """The template with each `{word}` replaced by the quoted name of that table. Values are bound, never inserted."""
     names = {word: quoted(namespace, table).replace(":", r"\:") for word, table in tables.items()}
     return text(template.format(**names))

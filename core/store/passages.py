@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,12 +54,12 @@ class WholeItem:
     chunks: tuple[StoredChunk, ...] = ()
 
 
-Several = dict[str, tuple[StoredChunk, ...]]  # by the id that was asked about, nearest first
+Several = dict[str, tuple[StoredChunk, ...]]  # by the id of the chunk they belong to, nearest first
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Chunks and what stands around them, as one snapshot saw it. Each maps the id that was asked about."""
+    """Chunks and what surrounds them, in one snapshot; each mapping is by the id of the chunk in the middle."""
 
     chunks: Mapping[str, StoredChunk] = field(default_factory=dict)
     parents: Mapping[str, StoredChunk] = field(default_factory=dict)
@@ -86,7 +87,7 @@ async def around(
     siblings_on_page: int,
     on_adjacent_pages: int,
 ) -> Around:
-    """These chunks, their parents, and of each so many siblings on its page and so many chunks on adjacent pages."""
+    """These chunks with their parents, siblings on their page and chunks on adjacent pages, at most so many."""
     tables = _tables(store, view, chunk_set, ids)
     if tables is None:
         return Around()
@@ -106,14 +107,22 @@ async def whole_items(
 ) -> dict[str, WholeItem]:
     """Items in the order of these ids, with their chunks of that set.
 
-    An attached row is an item without chunks; where rows are parts of documents, they are these documents' chunks.
+    An attached row is an item without chunks. Where rows are parts of documents, they are these documents' chunks, each
+    placed where those before it end.
     """
     wanted, tables = list(dict.fromkeys(filter(storable, ids))), _tables(store, view, chunk_set, ())
+    parts = defaultdict[str, list[StoredChunk]](list)
     async with store.begin(view.namespace, read_only=True) as connection:
         rows = {row.id: row for row in await connection.execute(documents(store, view).described(wanted))}
-        parts = await _chunks_of_items(connection, tables, wanted) if tables else {}
-        if view.row.attached is not None:
-            parts = _rows_of_documents(await connection.execute(parts_of(view, wanted))) if view.in_parts else {}
+        if tables is not None:
+            for row in await connection.execute(tables.of_items(wanted)):
+                parts[row.item_id].append(_stored(row))
+        elif view.row.attached is not None and view.in_parts:
+            for row in await connection.execute(parts_of(view, wanted)):
+                before = parts[row.item_id]
+                start = before[-1].end + len(BETWEEN_ROWS) if before else 0
+                place = (len(before), start, start + len(row.text))
+                before.append(StoredChunk(row.id, row.item_id, row.title, row.text, *place, metadata=row.metadata))
     return {
         each: WholeItem(each, rows[each].title, rows[each].text, rows[each].metadata, tuple(parts.get(each, ())))
         for each in wanted
@@ -122,34 +131,14 @@ async def whole_items(
 
 
 def _tables(store: Store, view: CollectionView, chunk_set: ChunkSet | None, ids: Sequence[str]) -> Tables | None:
-    """None where there cannot be chunks."""
+    """The tables of the chunk set; None where there are no chunks."""
     if view.row.attached is not None or chunk_set is None or chunk_set.key == 0:
         return None
     return Tables.of(chunk_set, ids, distributed=store.capabilities.distributed)
 
 
 def _single(found: Several) -> dict[str, StoredChunk]:
-    return {asked: one for asked, (one,) in found.items()}
-
-
-async def _chunks_of_items(
-    connection: AsyncConnection, tables: Tables, ids: Sequence[str]
-) -> dict[str, list[StoredChunk]]:
-    found: dict[str, list[StoredChunk]] = {}
-    for row in await connection.execute(tables.of_items(ids)):
-        found.setdefault(row.item_id, []).append(_stored(row))
-    return found
-
-
-def _rows_of_documents(rows: Iterable[Row[Any]]) -> dict[str, list[StoredChunk]]:
-    """Their rows as chunks: each stands in its document's text where those before it end."""
-    found: dict[str, list[StoredChunk]] = {}
-    for row in rows:
-        before = found.setdefault(row.item_id, [])
-        start = before[-1].end + len(BETWEEN_ROWS) if before else 0
-        end, metadata = start + len(row.text), row.metadata
-        before.append(StoredChunk(row.id, row.item_id, row.title, row.text, len(before), start, end, metadata=metadata))
-    return found
+    return {id_: one for id_, (one,) in found.items()}
 
 
 async def _related(
@@ -158,13 +147,13 @@ async def _related(
     relation: ColumnElement[bool],
     nearest: int | None = None,
 ) -> Several:
-    """What stands in that relation to each chunk, nearest first, at most so many; by the order of the ids."""
+    """The chunks that stand in that relation to each of these, nearest first and at most so many."""
     if not tables.ids:
         return {}
     found: dict[str, list[StoredChunk]] = {each: [] for each in tables.ids}
     for row in await connection.execute(related(tables, relation, nearest)):
         found[row.asked_id].append(_stored(row))
-    return {asked: tuple(several) for asked, several in found.items() if several}
+    return {id_: tuple(several) for id_, several in found.items() if several}
 
 
 def _stored(row: Row[Any]) -> StoredChunk:
@@ -183,7 +172,7 @@ IDS_A_STATEMENT = 500
 
 @dataclass(frozen=True, slots=True)
 class ItemText:
-    """What a judge sees of an item. `version` changes when title or text do; metadata are not what is judged."""
+    """An item as a judge sees it. `version` changes with title and text; metadata are not judged."""
 
     id: str
     title: str
@@ -195,7 +184,7 @@ class ItemText:
 
 
 async def read_items(store: Store, view: CollectionView, ids: Iterable[str]) -> dict[str, ItemText]:
-    """Those of the items that the collection holds, in an attached one too."""
+    """Those of the items that the collection holds, attached tables included."""
     items, wanted = documents(store, view), sorted(set(ids))
     found: dict[str, ItemText] = {}
     for at in range(0, len(wanted), IDS_A_STATEMENT):
@@ -205,12 +194,24 @@ async def read_items(store: Store, view: CollectionView, ids: Iterable[str]) -> 
     return found
 
 
+async def read_titles(store: Store, view: CollectionView, ids: Iterable[str]) -> dict[str, str]:
+    """The titles of those of the items that the collection holds, by id. Reads no texts."""
+    items, wanted = documents(store, view), sorted(filter(storable, set(ids)))
+    found: dict[str, str] = {}
+    for at in range(0, len(wanted), IDS_A_STATEMENT):
+        described = items.described(wanted[at : at + IDS_A_STATEMENT]).subquery()
+        async with store.begin(items.namespace, read_only=True) as connection:
+            rows = await connection.execute(select(described.c.id, described.c.title))
+            found |= {row.id: row.title or "" for row in rows}
+    return found
+
+
 _ITEMS = cast("Table", ItemRow.__table__)
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The chunks of one set, in the parts they play in a statement, and how those `near` relate to those `asked`."""
+    """The chunks of one set in the roles of a statement; conditions relate those `near` to those `asked` for."""
 
     ids: tuple[str, ...]
     asked: FromClause
@@ -226,7 +227,7 @@ class Tables:
 
     @property
     def described(self) -> Select[Any]:
-        """What a StoredChunk holds. Joined within the item, so that a distributed join stays in its place."""
+        """The columns of a StoredChunk. Joins are within the item, so that a distributed join stays on its node."""
         shown, parent = self.shown, self.parent
         own = [each for each in shown.c if each.name not in {"item_key", "key", "parent_key"}]
         of_shown = and_(parent.c.item_key == shown.c.item_key, parent.c.key == shown.c.parent_key)
@@ -270,35 +271,33 @@ class Tables:
 
     @property
     def _its_like(self) -> ColumnElement[bool]:
-        """Another of its level: a child's neighbours are children, and a parent's are parents."""
+        """Another chunk of the same level: a child's neighbours are children, and a parent's are parents."""
         return and_(self.near.c.key != self.asked.c.key, self.near.c.level == self.asked.c.level)
 
 
 def related(tables: Tables, relation: ColumnElement[bool], nearest: int | None) -> Select[Any]:
-    """Keys are sorted by nearness first, and only what is kept is joined to its text."""
-    placed, shown = _placed(tables, relation).subquery("placed"), tables.shown.c
+    """The chunks in that relation, by place: 1 is the nearest in the text; of two as near, the one that follows.
+
+    Keys are ranked first, and only what is kept is joined to its text.
+    """
+    asked, near, shown = tables.asked.c, tables.near.c, tables.shown.c
+    nearness = (func.abs(near.ordinal - asked.ordinal), near.ordinal.desc())
+    place = func.row_number().over(partition_by=(near.item_key, asked.key), order_by=nearness)
+    columns = (asked.id.label("asked_id"), near.item_key, near.key, place.label("place"))
+    in_relation = and_(near.item_key == asked.item_key, relation)
+    placed = select(*columns).join_from(tables.asked, tables.near, in_relation).subquery("placed")
     chosen = and_(placed.c.item_key == shown.item_key, placed.c.key == shown.key)
     statement = tables.described.add_columns(placed.c.asked_id).join(placed, chosen)
     statement = statement.order_by(placed.c.asked_id, placed.c.place)
     return statement if nearest is None else statement.where(placed.c.place <= nearest)
 
 
-def _placed(tables: Tables, relation: ColumnElement[bool]) -> Select[Any]:
-    """The related chunks' keys and places: 1 is the nearest in the text; of two as near, the one that reads on."""
-    asked, near = tables.asked.c, tables.near.c
-    nearness = (func.abs(near.ordinal - asked.ordinal), near.ordinal.desc())
-    place = func.row_number().over(partition_by=(near.item_key, asked.key), order_by=nearness)
-    return select(asked.id.label("asked_id"), near.item_key, near.key, place.label("place")).join_from(
-        tables.asked, tables.near, and_(near.item_key == asked.item_key, relation)
-    )
-
-
 def _requested_chunks(table: Table, ids: Sequence[str], *, distributed: bool) -> FromClause:
-    """The chunks asked about. By the item's id as well: its key is unique, and no table needs to be scanned.
+    """The chunks of these ids, found by the item's id as well: it has an index, so no table is scanned.
 
-    Materialised: else an item of many chunks is paired with itself before the few that were asked about are picked.
-    A cluster would gather what is materialised and send it to all workers. What is DISTINCT is picked first as well,
-    and stays on its worker.
+    Materialised, or else an item of many chunks would be paired with itself before the few that are wanted are picked.
+    A cluster would gather what is materialised and send it to all workers: there DISTINCT has the same effect, and
+    stays on its worker.
     """
     items = dict.fromkeys(each.rpartition(ID_MARK)[0] for each in ids)
     columns = [each for each in table.c if each.name not in {"text", "metadata"}]

@@ -1,7 +1,7 @@
-"""Which of somebody's tables Rankbook's roles may be let read: those that the owner attached, or named afterwards.
+"""Which attached tables Rankbook's roles may be granted: those that the owner attached, or allowed afterwards.
 
 Editors write the catalogue, and a restored backup fills it, so a row there is no reason to grant anything. This list is
-the owner's alone, in a schema of its own; one that anybody else made or owns is not believed.
+the owner's, in a schema of its own; one that anybody else made or owns is ignored.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAY_CHANGE: Final = text(f"SELECT has_schema_privilege('{SCHEMA}', 'USAGE') AND 
 
 
 def refuse_system_schema(namespace: str) -> None:
-    """What the server, or this list, keeps there is nobody's collection."""
+    """Refuse schemas of the server, and of this list."""
     if namespace.startswith("pg_") or namespace in {"information_schema", SCHEMA}:
         raise SpecError(
             f"The schema {namespace!r} is the system's own, and none of its tables can be a collection. Attach a table "
@@ -50,7 +50,7 @@ def refuse_system_schema(namespace: str) -> None:
 
 
 async def allow(connection: AsyncConnection, collection: str, namespace: str, name: str) -> None:
-    """The owner, and nobody else, says so: from now on the table may be granted to those who search the collection."""
+    """Called for the owner only: from now on the table may be granted to those who search the collection."""
     refuse_system_schema(namespace)
     await connection.execute(CreateSchema(SCHEMA, if_not_exists=True))
     await connection.execute(CreateTable(LIST, if_not_exists=True))
@@ -64,7 +64,7 @@ async def allow(connection: AsyncConnection, collection: str, namespace: str, na
 
 
 async def allowed(connection: AsyncConnection) -> set[tuple[str, str, str]]:
-    """Collection, schema and table of each."""
+    """Collection, schema and table of each permission."""
     if not await _is_ours(connection):
         return set()
     rows = await connection.execute(select(LIST.c.collection, LIST.c.namespace, LIST.c.name))
@@ -72,20 +72,20 @@ async def allowed(connection: AsyncConnection) -> set[tuple[str, str, str]]:
 
 
 async def withdraw(connection: AsyncConnection, collection: str) -> None:
-    """The collection goes, and what comes under its name is another."""
+    """The collection is gone: another of its name must not inherit the permission."""
     if await _may_change(connection):
         await connection.execute(delete(LIST).where(LIST.c.collection == collection))
 
 
 async def keep_for_trash(connection: AsyncConnection, collection: str, entry: str) -> None:
-    """The collection goes into the trash: the leave grants nothing there, and waits for it under its entry's id."""
+    """The collection goes into the trash: its permission is kept under the entry's id, and grants nothing there."""
     if await _may_change(connection):
         moved = update(LIST).where(LIST.c.collection == collection)
         await connection.execute(moved.values(collection=trash_mark(entry)))
 
 
 async def _may_change(connection: AsyncConnection) -> bool:
-    """Who may not change the list leaves it as it is."""
+    """Whether this role may change the list; others leave it as it is."""
     return await _is_ours(connection) and bool(await connection.scalar(MAY_CHANGE, {"list": LIST.fullname}))
 
 

@@ -1,4 +1,4 @@
-"""The store's roles (viewer, judge, editor), and how one logs in as one of them."""
+"""The store's roles (viewer, judge, editor), and logging in as one of them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ READERS: Final = (VIEWER, JUDGE)
 
 
 def name_of(role: str, database: str) -> str:
-    """One a database: all databases of a server share its roles."""
+    """The role's name on the server. It contains the database, as all databases of a server share its roles."""
     return f"rankbook_{role}_{hashlib.sha256(database.encode()).hexdigest()[:8]}"
 
 
 class RoleStore(Store):
-    """The store as one role sees it. What the server refuses it comes as a sentence."""
+    """The store as one role sees it. What the server refuses is raised as `NotAllowed`."""
 
     def __init__(self, opened: Store, role: str) -> None:
         super().__init__(opened.engine, opened.server, opened.capabilities, opened.progress, opened.cluster)
@@ -42,7 +42,7 @@ class RoleStore(Store):
 
     @property
     def where(self) -> str:
-        """With the role: what is found by where it is must not pass from one to another."""
+        """With the role, as caches keyed by the place must not be shared between roles."""
         return f"{super().where} as {self.role}"
 
     @asynccontextmanager
@@ -51,13 +51,13 @@ class RoleStore(Store):
             async with super().connect(namespace, fresh=fresh) as connection:
                 yield connection
         except (DBAPIError, psycopg.Error) as error:
-            if (told := refused(error, self.role)) is None:
+            if (refusal := refused(error, self.role)) is None:
                 raise
-            raise told from error
+            raise refusal from error
 
 
 def refused(error: BaseException, role: str) -> NotAllowed | None:
-    """The sentence, where the server refused something for want of a right."""
+    """The error, where the server refused something for lack of a right."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     if not isinstance(cause, psycopg.errors.InsufficientPrivilege):
         return None
@@ -68,7 +68,7 @@ def refused(error: BaseException, role: str) -> NotAllowed | None:
 
 
 def refuse_reader(store: Store, doing: str) -> None:
-    """For what is not in the database and only editors may do."""
+    """Refuse readers something outside of the database that only editors may do."""
     if not store.keeps:
         raise NotAllowed(f"You are here as {store.role}, and only editors may {doing}. {_way_out()}")
 
@@ -78,7 +78,7 @@ def _way_out() -> str:
 
 
 async def opened(owner: Store, role: str, chains: Sequence[Chain] = ()) -> RoleStore:
-    """The store as that role, which `granting.set_up` has made."""
+    """The store as that role, which `grants.set_up` has made."""
     async with owner.begin() as connection:
         driver = await driver_of(connection)
         name = name_of(role, driver.info.dbname)
@@ -95,7 +95,7 @@ async def opened(owner: Store, role: str, chains: Sequence[Chain] = ()) -> RoleS
 
 Driver = psycopg.AsyncConnection[Any]
 
-# What PostgreSQL lets everybody do. Only of a server that is ours may it be taken away.
+# Rights that PostgreSQL gives to everybody. They are revoked on the embedded server only.
 OURS_ALONE: Final = (
     sql.SQL("REVOKE EXECUTE ON FUNCTION lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea) FROM PUBLIC"),
     sql.SQL("DO $$ BEGIN EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$"),
@@ -103,26 +103,26 @@ OURS_ALONE: Final = (
 
 
 async def make(driver: Driver, name: str, comment: str, connections: int) -> None:
-    """A role that may log in and nothing else, or the one that is there, with the password that follows from ours."""
+    """Make a role that may log in and nothing else, or find it; its password is derived from the owner's."""
     role = sql.Identifier(name)
     known = await (await driver.execute("SELECT FROM pg_roles WHERE rolname = %s", (name,))).fetchone()
     if known is None:
         await driver.execute(sql.SQL("CREATE ROLE {} LOGIN NOINHERIT CONNECTION LIMIT {}").format(role, connections))
         await driver.execute(sql.SQL("COMMENT ON ROLE {} IS {}").format(role, comment))
     if password := password_of(driver, name):
-        # Made unreadable here: the password itself never enters a statement, nor the server's log.
+        # Encrypted here: the password itself never enters a statement, nor the server's log.
         secret = driver.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
         await driver.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, secret))
 
 
 def password_of(driver: Driver, name: str) -> str:
-    """Follows from the owner's, so that two processes agree on it and nothing has to be kept. None needs none."""
+    """Derived from the owner's, so that processes agree on it and nothing is stored; empty where the owner has none."""
     secret = driver.info.password
     return hmac.digest(secret.encode(), name.encode(), "sha256").hex() if secret else ""
 
 
 def login(owner: Store, driver: Driver, name: str) -> str:
-    """How to connect as that role."""
+    """The connection string for that role."""
     if owner.server is not None:
         return conninfo.make_conninfo(owner.server.conninfo(), user=name)
     parameters: dict[str, Any] = {**driver.info.get_parameters(), "user": name}
@@ -137,7 +137,7 @@ async def driver_of(connection: AsyncConnection) -> Driver:
 
 
 async def lease(owner: Store) -> EmbeddedServer | None:
-    """The embedded server stays as long as somebody holds a lease, and the owner's may be given back."""
+    """Another lease of the embedded server, which runs as long as anybody holds one; None of another server."""
     if owner.server is None:
         return None
     from core.store.server.embedded import EmbeddedServer

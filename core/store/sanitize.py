@@ -1,6 +1,6 @@
-"""The one gate through which every item enters: cleaned, or turned away, before anything is hashed or stored.
+"""Every item is cleaned or rejected here, before anything is hashed or stored; a bad row never affects another.
 
-PostgreSQL takes no NUL, UTF-8 no lone surrogate, JSON no NaN, a B-tree no endless id. One bad row never costs another.
+PostgreSQL stores no NUL, UTF-8 no lone surrogate, JSON no NaN, a B-tree no endless id.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class Rejected(Exception):
-    """Why an item may not enter."""
+    """Why an item cannot be stored."""
 
 
 def storable(text: str) -> bool:
@@ -32,28 +32,26 @@ def storable(text: str) -> bool:
 
 
 def cleaned(text: str) -> str:
-    """Without NUL, and with U+FFFD for halves of surrogate pairs."""
+    """The text without NULs, and with U+FFFD for halves of surrogate pairs."""
     return _UNSTORABLE.sub(lambda found: "" if found[0] == "\x00" else "\N{REPLACEMENT CHARACTER}", text)
 
 
 def cleaned_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """As it can be stored. Raises Rejected where nothing can be done."""
+    """The metadata as it can be stored. Raises Rejected where it cannot."""
     return _cleaned_metadata(metadata, [])
 
 
 def sanitize_item(item: Item, place: Place, indexed: Sequence[str] = ()) -> tuple[Item | None, list[Flaw]]:
-    """The item as it will be stored, or None; and what there is to say about it. `indexed` are metadata fields."""
+    """The item as it will be stored, or None; and what was wrong with it. `indexed` are metadata fields."""
     notes: list[str] = []
     try:
-        admitted = Item(
-            id=_checked_id(item.id),
-            title=_cleaned(item.title, notes),
-            text=_cleaned(item.text, notes),
-            metadata=_cleaned_metadata(item.metadata, notes),
-        )
+        _check_id(item.id)
+        title, text = _cleaned(item.title, notes), _cleaned(item.text, notes)
+        admitted = Item(id=item.id, title=title, text=text, metadata=_cleaned_metadata(item.metadata, notes))
         _check_indexed(admitted.metadata, indexed)
     except Rejected as reason:
-        return None, [Flaw(place, str(reason), "quarantined", subject=_printable(item.id))]
+        subject = _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", item.id)[:80]
+        return None, [Flaw(place, str(reason), "quarantined", subject=subject)]
     flaws = [Flaw(place, note, "cleaned", subject=admitted.id) for note in dict.fromkeys(notes)]
     if not admitted.full_text.strip():
         flaws.append(Flaw(place, "the text is empty: kept, but nothing will find it", "noted", subject=admitted.id))
@@ -61,19 +59,18 @@ def sanitize_item(item: Item, place: Place, indexed: Sequence[str] = ()) -> tupl
 
 
 def digest(item: Item) -> bytes:
-    """Of all that is in the item: equal digests mean that there is nothing to do."""
+    """A digest of everything in the item: where it is equal, nothing needs to be done."""
     content = json.dumps([item.id, item.title, item.text, item.metadata], sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(content.encode(), digest_size=16).digest()
 
 
-def _checked_id(identifier: str) -> str:
+def _check_id(identifier: str) -> None:
     if not identifier or identifier.isspace():
         raise Rejected("the id is missing or blank: give every document one")
     if _UNSTORABLE.search(identifier):
         raise Rejected("the id holds a NUL or half a surrogate pair, which cannot be stored: change the id")
     if len(identifier.encode()) > LONGEST_ID:
         raise Rejected(f"the id takes more than {LONGEST_ID} bytes: shorten it")
-    return identifier
 
 
 def _cleaned(text: str, notes: list[str]) -> str:
@@ -95,7 +92,7 @@ def _check_indexed(metadata: Mapping[str, Any], fields: Sequence[str]) -> None:
 
 
 def _bytes_as_jsonb(value: Any) -> int:
-    """No less than it takes."""
+    """An upper bound of the bytes that the value takes."""
     match value:
         case str():
             return 8 + len(value.encode())
@@ -118,10 +115,8 @@ def _cleaned_value(value: Any, notes: list[str], depth: int = 0) -> Any:  # noqa
     match value:
         case None | bool():
             return value
-        case int():
-            return _writable(value)
-        case float():
-            return _finite(value, notes)
+        case int() | float():
+            return _cleaned_number(value, notes)
         case str():
             return _cleaned(value, notes)
         case datetime() | date():
@@ -136,18 +131,12 @@ def _cleaned_value(value: Any, notes: list[str], depth: int = 0) -> Any:  # noqa
     return _cleaned(str(value), notes)
 
 
-def _writable(value: int) -> int:
-    if abs(value) > LARGEST_INTEGER:
-        raise Rejected("the metadata holds an integer of more than 600 digits: give it as text")
-    return int(value)
-
-
-def _finite(value: float, notes: list[str]) -> float | None:
+def _cleaned_number(value: float, notes: list[str]) -> float | None:
+    if isinstance(value, int):
+        if abs(value) > LARGEST_INTEGER:
+            raise Rejected("the metadata holds an integer of more than 600 digits: give it as text")
+        return int(value)
     if math.isfinite(value):
         return value
     notes.append("metadata that is not a finite number was emptied")
     return None
-
-
-def _printable(identifier: str) -> str:
-    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", identifier)[:80]

@@ -32,14 +32,14 @@ T = TypeVar("T")
 Narrowing = Callable[[ColumnElement[bool]], ColumnElement[bool]]
 
 
-def _as_it_is(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+def _unchanged(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     return condition
 
 
 class StatementCache(dict[Any, Any]):
-    """Statements over parameters, kept by whoever asks the same of one level again and again.
+    """Statements over parameters, kept with the search target that they are for.
 
-    To write one takes longer than the server often takes to answer. A level narrowed by a filter begins anew.
+    Building one often takes longer than the server's answer. A filtered target starts with an empty cache.
     """
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
@@ -51,10 +51,10 @@ class StatementCache(dict[Any, Any]):
 
 @dataclass(frozen=True, slots=True)
 class SearchColumn:
-    """One searchable column of a relation, beside the id that people see. `where` leaves out what is no unit.
+    """One searchable column of a relation, with the id that people see. `where` leaves out what is no unit of search.
 
-    `indexed` is the value as an index holds it, where that is not the value itself: in half precision, say, or as bits.
-    `narrowing` makes a condition on the items' metadata one on this relation's rows.
+    `indexed` is the value as an index holds it, where that differs: in half precision, say, or as bits.
+    `narrowing` turns a condition on items into one on this relation's rows.
     """
 
     relation: FromClause
@@ -62,7 +62,7 @@ class SearchColumn:
     value: ColumnElement[Any]
     where: ColumnElement[bool] = field(default_factory=true)
     indexed: ColumnElement[Any] | None = None
-    narrowing: Narrowing = _as_it_is
+    narrowing: Narrowing = _unchanged
 
     def filtered(self, condition: ColumnElement[bool]) -> SearchColumn:
         return replace(self, where=and_(self.where, self.narrowing(condition)))
@@ -70,10 +70,10 @@ class SearchColumn:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """What BM25 and fuzzy matching read of one chunk set. `names` tells the id of the unit that has a key.
+    """What BM25 and fuzzy matching read of one chunk set. `names` maps a unit's key to its id.
 
-    `where` leaves postings out; how often a term occurs in the collection as a whole (`terms`) it does not change.
-    `distributed` says that the tables may stand in the shards of a Citus cluster.
+    `where` leaves postings out, and does not change how often a term occurs in the whole collection (`terms`).
+    `distributed` says that the tables may be in the shards of a Citus cluster.
     """
 
     chunk_set: int
@@ -81,7 +81,7 @@ class Postings:
     terms: Table
     names: Table
     where: ColumnElement[bool] = field(default_factory=true)
-    narrowing: Narrowing = _as_it_is
+    narrowing: Narrowing = _unchanged
     distributed: bool = False
     made: StatementCache = field(default_factory=StatementCache, init=False, compare=False, repr=False)
 
@@ -93,7 +93,7 @@ class Postings:
 
     @property
     def named(self) -> ColumnElement[bool]:
-        """What joins a posting's unit to its id: key and item's key, so that a distributed join stays in its place."""
+        """Joins a posting's unit to its id: by key and item's key, so that a distributed join stays on its node."""
         by_item: ColumnElement[bool] = self.names.c.key == self.postings.c.key
         return by_item if self.chunk_set == 0 else and_(by_item, self.names.c.item_key == self.postings.c.item_key)
 
@@ -106,11 +106,11 @@ class SearchTarget:
     """The units of one chunk set (or the items themselves), ready to be searched.
 
     `columns` holds "text", "lexemes" and "vectors", where there are such; `missing` says why another is not there.
-    `details` selects, of given ids, all that a `Hit` says of a unit: id, item_id, title, text, metadata and its place.
-    `among` says which rows those are, where comparing `detail_id` would leave an index unused.
-    `field_of` finds a metadata field for filters; `filter` is the one that this level is narrowed by.
-    `sorts_on` says whether rows in the order of an index are sorted by id too without the index being lost.
-    `lag` asks whether lexemes and postings are behind the texts, which they can be where somebody else writes these.
+    `details` selects all that a `Hit` says of a unit: id, item_id, title, text, metadata and its place; `detail_id` is
+    the id in it. `among` is the condition for given ids, where comparing `detail_id` would leave an index unused.
+    `field_of` finds a metadata field for filters; `filter` is the one that this target is filtered by.
+    `sorts_on` says whether rows in the order of an index can also be sorted by id without losing the index.
+    `lag` returns notes on lexemes and postings that are behind the texts, as those of an attached table can be.
     """
 
     namespace: str | None
@@ -131,7 +131,7 @@ class SearchTarget:
     made: StatementCache = field(default_factory=StatementCache, init=False, compare=False, repr=False)
 
     def filtered(self, filter: And | Or | Not | Condition | None) -> SearchTarget:  # noqa: A002 - what it is called everywhere
-        """The same level, of the items only that the filter lets through. Narrowed twice, both filters hold."""
+        """The same target with only the items that the filter lets through; a second filter is added to the first."""
         if filter is None:
             return self
         if self.field_of is None:
@@ -145,7 +145,7 @@ class SearchTarget:
         )
 
     def without(self, items: Collection[str]) -> SearchTarget:
-        """The same level as though these items were not there."""
+        """The same target as if these items did not exist."""
         return self.filtered(without_items(items)) if items else self
 
     @property
@@ -169,7 +169,7 @@ ITEM_TABLE = cast("Table", ItemRow.__table__)
 
 
 def item_field(name: str) -> MetadataField:
-    """A metadata field of a collection of our own, in the form in which indexes hold it; or an item's id."""
+    """A metadata field of an own collection, in the form in which indexes hold it; or an item's id."""
     if name == ITEM_ID:
         return IdField(ITEM_TABLE.c.id, lambda ids: ITEM_TABLE.c.id == any_id(ids))
     return JsonField(field_value(ITEM_TABLE, name), ITEM_TABLE.c.metadata, name)
@@ -184,7 +184,7 @@ def unit_table(chunk_set: int) -> Table:
 
 
 def placeless() -> list[ColumnElement[Any]]:
-    """What details say of the place of a unit that is a whole: nothing."""
+    """The columns of `details` for the place of a unit that is a whole document: empty."""
     nothing = ("page_first", "page_last", "parent_id", "start_at", "end_at")
     return [
         literal_column("ARRAY[]::text[]").label("heading_path"),

@@ -1,6 +1,6 @@
-"""Full-text lexemes, BM25's postings and the vocabulary: filled in SQL from the texts, and only for what is new.
+"""Full-text lexemes, BM25's postings and the vocabulary, filled in SQL from the texts that are new.
 
-Each step works in ranges of keys and commits its watermark with its rows, so that a killed build goes on where it was.
+Each pass works in ranges of keys and commits its watermark with its rows, so that a killed build continues.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ CHUNK_UNITS = """
 """
 ITEM_UNITS = "SELECT key AS item_key, key, id, title, text FROM {items}"
 OF_RANGE = "key > :after AND key <= :upto"
-# The document length of BM25 is the number of lexemes, repeats included, as far as a tsvector tells them: it puts
-# every lexeme beyond position 16,383 there, and keeps no more than 256 positions of one (255 where it is made at once).
-# Frequencies and lengths of such a text are lower than it has them; `capped` says so.
+# The document length of BM25 is the number of lexemes, repeats included, as far as a tsvector counts them: every lexeme
+# beyond position 16,383 is put there, and no more than 256 positions of one are kept (255 where it is made at once).
+# Frequencies and lengths of such a text are too low; `capped` says so.
 MEASURED = """(
     SELECT coalesce(sum(cardinality(positions)), 0) AS length,
            coalesce(bool_or(cardinality(positions) >= 255 OR positions[cardinality(positions)] >= 16383), false)
@@ -98,7 +98,7 @@ FORGET_TERMS = "DELETE FROM {terms} WHERE documents <= 0"
 
 
 def tables_of(chunk_set: int) -> dict[str, Table]:
-    """The tables of one chunk set's texts, by the words that stand for them in SQL."""
+    """The tables of one chunk set's texts, by their names in the SQL templates."""
     return {
         "lexemes": lexeme_table(chunk_set),
         "terms": term_table(chunk_set),
@@ -110,7 +110,7 @@ def tables_of(chunk_set: int) -> dict[str, Table]:
 
 
 def units_of(chunk_set: int) -> str:
-    """SQL for what is searched for of a chunk set, to be put in parentheses."""
+    """SQL for the units of search of a chunk set, to be put in parentheses."""
     return CHUNK_UNITS if chunk_set else ITEM_UNITS
 
 
@@ -123,16 +123,16 @@ class KeyRange:
     after: int
     upto: int
 
-    async def execute(self, connection: AsyncConnection, template: str, **values: Any) -> Any:
+    async def execute(self, connection: AsyncConnection, template: str, **more: Any) -> Any:
         template = template.replace("{units}", units_of(self.chunk_set))
         statement = written(template, self.view.namespace, **tables_of(self.chunk_set))
-        given = {"after": self.after, "upto": self.upto, "language": self.view.row.language, **values}
-        return await connection.execute(statement, given)
+        values = {"after": self.after, "upto": self.upto, "language": self.view.row.language, **more}
+        return await connection.execute(statement, values)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexPass:
-    """One way through the units: what it does to a range, and the watermark that says how far it is."""
+    """One pass over the units: what it does to a range, and the watermark that says how far it has come."""
 
     name: str
     watermark: str
@@ -141,7 +141,7 @@ class IndexPass:
 
 
 async def fill_lexemes(connection: AsyncConnection, part: KeyRange) -> None:
-    """Fill in what full-text search reads."""
+    """The lexemes, which full-text search reads."""
     await part.execute(connection, LEX)
     for unit in await part.execute(connection, HUGE):
         await _lex_huge(connection, part, unit)
@@ -169,7 +169,7 @@ def _pieces(weight: str, words: str) -> Iterator[tuple[str, str]]:
 
 
 async def fill_postings(connection: AsyncConnection, part: KeyRange) -> None:
-    """Fill in what BM25 and fuzzy matching read."""
+    """The vocabulary and the postings, which BM25 and fuzzy search read."""
     await part.execute(connection, MEET_TERMS)
     await part.execute(connection, POST)
     more = (await part.execute(connection, MEASURE)).one()
@@ -187,21 +187,35 @@ async def update_texts(store: Store, view: CollectionView, listener: Listener = 
     """Every pass over every chunk set, up to its newest unit; then words that no text holds any more are forgotten."""
     for chunk_set in view.chunk_sets:
         for each in PASSES:
-            await _run(store, view, chunk_set, each, listener)
+            begun = getattr(chunk_set, each.watermark)
+            reached = select(getattr(ChunkSet, each.watermark)).where(ChunkSet.key == chunk_set.key)
+            for part in _ranges(view, chunk_set, each, begun):
+                async with store.begin(view.namespace, fresh=True) as connection:
+                    await locks.check_watermark(connection, view.name, reached, [(part.after,)])
+                    await _fill_range(connection, part, each)
+                listener(Step(f"{each.name} of {chunk_set.name}", part.upto - begun, chunk_set.last_key - begun))
         async with store.begin(view.namespace, fresh=True) as connection:
             await KeyRange(view, chunk_set.key, 0, 0).execute(connection, FORGET_TERMS)
 
 
-async def _run(store: Store, view: CollectionView, chunk_set: ChunkSet, each: IndexPass, listener: Listener) -> None:
-    begun = done = getattr(chunk_set, each.watermark)
-    while done < chunk_set.last_key:
-        upto = min(done + each.units_a_range, chunk_set.last_key)
-        async with store.begin(view.namespace, fresh=True) as connection:
-            reached = select(getattr(ChunkSet, each.watermark)).where(ChunkSet.key == chunk_set.key)
-            await locks.check_watermark(connection, view.name, reached, [(done,)])
-            await connection.execute(text(f"SET LOCAL work_mem = '{WORK_MEMORY}'"))
-            await each.work(connection, KeyRange(view, chunk_set.key, done, upto))
-            mark = update(ChunkSet).where(ChunkSet.key == chunk_set.key).values({each.watermark: upto})
-            await connection.execute(mark)
-        done = upto
-        listener(Step(f"{each.name} of {chunk_set.name}", done - begun, chunk_set.last_key - begun))
+async def fill(connection: AsyncConnection, view: CollectionView, listener: Listener = nobody) -> None:
+    """The same within the caller's transaction, for a collection that nobody else sees yet."""
+    for chunk_set in view.chunk_sets:
+        for each in PASSES:
+            for part in _ranges(view, chunk_set, each, 0):
+                await _fill_range(connection, part, each)
+                listener(Step(f"{each.name} of {chunk_set.name}", part.upto, chunk_set.last_key))
+        await KeyRange(view, chunk_set.key, 0, 0).execute(connection, FORGET_TERMS)
+
+
+def _ranges(view: CollectionView, chunk_set: ChunkSet, each: IndexPass, after: int) -> Iterator[KeyRange]:
+    for at in range(after, chunk_set.last_key, each.units_a_range):
+        yield KeyRange(view, chunk_set.key, at, min(at + each.units_a_range, chunk_set.last_key))
+
+
+async def _fill_range(connection: AsyncConnection, part: KeyRange, each: IndexPass) -> None:
+    """One range of a pass, with the watermark that says that it is done."""
+    await connection.execute(text(f"SET LOCAL work_mem = '{WORK_MEMORY}'"))
+    await each.work(connection, part)
+    mark = update(ChunkSet).where(ChunkSet.key == part.chunk_set).values({each.watermark: part.upto})
+    await connection.execute(mark)

@@ -1,13 +1,14 @@
-"""The trash: what was deleted stays here for some days and can be brought back. Owns its entries, and the collections.
+"""The trash: what was deleted stays for some days and can be brought back. Owns the entries, and deleted collections.
 
-A collection's schema is renamed and its row leaves the catalogue: nothing is copied, and nothing that looks for
-collections finds it. Readers lose their way into the schema. Of an attached collection the mapping alone is kept. What
-the harness keeps (query sets, runs, judgements) it puts in and takes out itself, by these entries.
+A collection's schema is renamed and its row leaves the catalogue: nothing is copied, and no list of collections has it.
+Readers may no longer enter the schema. Of an attached collection only the mapping is kept. The harness puts its own
+things (query sets, runs, judgements) in and takes them out, by these entries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final
 
@@ -33,11 +34,6 @@ FROM pg_namespace, aclexplode(nspacl)
 JOIN pg_roles ON pg_roles.oid = grantee
 WHERE nspname = :namespace AND grantee <> nspowner
 ORDER BY rolname
-"""
-SIZE: Final = """
-SELECT CAST(coalesce(sum(pg_total_relation_size(pg_class.oid)), 0) AS bigint)
-FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-WHERE relkind IN ('r', 'm') AND nspname = :namespace
 """
 SIZE_OF_SHARDS: Final = """
 SELECT CAST(coalesce(sum(shard.shard_size), 0) AS bigint)
@@ -83,22 +79,11 @@ async def add_entry(  # noqa: PLR0913 - a column each
 
 
 def _entry(row: Any) -> TrashEntry:
-    return TrashEntry(
-        row.id,
-        row.kind,
-        row.name,
-        row.collection,
-        row.count,
-        row.bytes,
-        row.deleted_by,
-        row.deleted_at,
-        row.until,
-        row.details,
-    )
+    return TrashEntry(**{each.name: getattr(row, each.name) for each in fields(TrashEntry)})
 
 
 async def listed(store: Store) -> list[TrashEntry]:
-    """Newest first."""
+    """All entries, newest first."""
     async with store.begin(read_only=True) as connection:
         rows = await connection.execute(
             select(*TrashRow.__table__.columns).order_by(TrashRow.deleted_at.desc(), TrashRow.id)
@@ -107,27 +92,23 @@ async def listed(store: Store) -> list[TrashEntry]:
 
 
 async def claim(connection: AsyncConnection, entry: TrashEntry) -> None:
-    """Take the entry out, in the transaction that brings back or destroys what it stands for.
+    """Remove the entry, in the transaction that brings back or destroys what it stands for.
 
-    Of two who do so at once the second waits for the first, and is refused where that one took it.
+    Of two at once the second waits for the first, and is refused where the first removed it.
     """
     if not await claimed(connection, entry):
         raise not_in_trash(entry)
 
 
 async def claimed(connection: AsyncConnection, entry: TrashEntry) -> bool:
-    """The same; whether it was there to be taken."""
+    """The same; returns whether the entry was there."""
     return bool((await connection.execute(delete(TrashRow).where(TrashRow.id == entry.id))).rowcount)
 
 
 async def shrink(connection: AsyncConnection, entry: TrashEntry, count: int, size: int) -> None:
     """The entry again after `claim`, with what could not be brought back."""
-    left = {"count": count, "bytes": size}
-    same = {
-        name: getattr(entry, name)
-        for name in ("id", "kind", "name", "collection", "deleted_by", "deleted_at", "until", "details")
-    }
-    await connection.execute(insert(TrashRow).values({**same, **left}))
+    same = {each.name: getattr(entry, each.name) for each in fields(TrashEntry)}
+    await connection.execute(insert(TrashRow).values({**same, "count": count, "bytes": size}))
 
 
 # -- collections -------------------------------------------------------------------------------------------------------
@@ -135,26 +116,31 @@ async def shrink(connection: AsyncConnection, entry: TrashEntry, count: int, siz
 
 async def size_of(store: Store, namespace: str) -> int:
     """Bytes on disk of a schema's tables with their indexes; on a cluster, of their shards too."""
-    queries = [SIZE, SIZE_OF_SHARDS] if store.capabilities.distributed else [SIZE]
-    async with store.begin(read_only=True) as connection:
-        return sum([int(await connection.scalar(text(each), {"namespace": namespace}) or 0) for each in queries])
+    size = (await collections.sizes_on_disk(store, [namespace])).get(namespace, 0)
+    if store.capabilities.distributed:
+        async with store.begin(read_only=True) as connection:
+            size += int(await connection.scalar(text(SIZE_OF_SHARDS), {"namespace": namespace}) or 0)
+    return size
 
 
 async def put_collection(
     store: Store, connection: AsyncConnection, view: CollectionView, *, size: int, by: str
 ) -> TrashEntry:
-    """Out of the catalogue and into the trash. Its name is free from then on."""
+    """Move a collection from the catalogue into the trash. Its name is free from then on."""
     await locks.require_no_writer(connection, view.name)
     identity = new_id()
     removed = delete(Collection).where(Collection.name == view.name).returning(*Collection.__table__.columns)
-    row = (await connection.execute(removed)).one_or_none()  # as it is now, and not as it was looked at
+    row = (await connection.execute(removed)).one_or_none()  # as it is now, not as the view had it
     if row is None:
         raise StoreError(f"The collection {view.name!r} was dropped at this moment by somebody else.")
     kept: dict[str, Any] = {name: getattr(row, name) for name in PLAIN}
     kept |= {name: value.isoformat() if (value := getattr(row, name)) else None for name in TIMES}
     if row.attached is None:
         await _rename(store, connection, row.namespace, trash_schema(identity))
-        await _shut(connection, trash_schema(identity))
+        schema = trash_schema(identity)  # only its owner may enter it, whatever is granted on the tables inside
+        for role in list(await connection.scalars(text(MAY_ENTER), {"namespace": schema})):
+            revoked = f"REVOKE ALL ON SCHEMA {identifier(schema)} FROM {identifier(role)}"
+            await connection.execute(text(revoked.replace(":", r"\:")))
     else:
         attachment = Attachment.model_validate(row.attached)
         kept["table"] = attachment.table.model_dump(mode="json")
@@ -174,24 +160,17 @@ async def put_collection(
 
 
 async def _rename(store: Store, connection: AsyncConnection, old: str, new: str) -> None:
-    """Citus (from 10.0 on) passes this on to its workers, which hold the shards in schemas of the same names."""
+    """Citus (from 10.0 on) does the same on its workers, which keep the shards in schemas of the same names."""
     if store.capabilities.distributed:
         await connection.execute(text(ONE_BY_ONE))
     renamed = RENAME.format(identifier(old), identifier(new))
     await connection.execute(text(renamed.replace(":", r"\:")))
 
 
-async def _shut(connection: AsyncConnection, namespace: str) -> None:
-    """Nobody but its owner gets into the schema, whatever is granted on the tables inside."""
-    for role in list(await connection.scalars(text(MAY_ENTER), {"namespace": namespace})):
-        revoked = f"REVOKE ALL ON SCHEMA {identifier(namespace)} FROM {identifier(role)}"
-        await connection.execute(text(revoked.replace(":", r"\:")))
-
-
 async def inspect_attached(store: Store, entry: TrashEntry) -> Attachment | None:
-    """The table of an attached collection, held against the server as attaching it does; None of a collection of ours.
+    """The table of an attached collection, inspected as attaching it does; None for an own collection.
 
-    `store` is one that may read the table: what lies in the trash gives nobody the right to.
+    `store` must be one that may read the table: an entry of the trash gives nobody the right to.
     """
     if (table := entry.details["row"].get("table")) is None:
         return None
@@ -202,9 +181,9 @@ async def inspect_attached(store: Store, entry: TrashEntry) -> Attachment | None
 async def restore_collection(
     store: Store, connection: AsyncConnection, entry: TrashEntry, name: str, attachment: Attachment | None
 ) -> None:
-    """Back into the catalogue under that name, in the transaction that claims the entry.
+    """Move a collection back into the catalogue under that name, in the transaction that claims the entry.
 
-    Editors write entries too, so what one says is no reason to let a table be read: only what the owner said before is.
+    Editors write entries too, so an entry is no permission to read a table: only what the owner allowed before is.
     """
     namespace, name = names.schema_of(name), names.composed(name)
     kept = entry.details["row"]
@@ -227,6 +206,6 @@ async def restore_collection(
 
 
 async def destroy_collection(connection: AsyncConnection, entry: TrashEntry) -> None:
-    """The tables for good. Nothing else names them any more."""
+    """Drop the tables for good. Nothing else names them any more."""
     await connection.execute(DropSchema(trash_schema(entry.id), cascade=True, if_exists=True))
     await readable_tables.withdraw(connection, trash_mark(entry.id))

@@ -1,4 +1,4 @@
-"""An entry of the trash, and for how long there is one: plain values, also of kept variants, which need no database."""
+"""An entry of the trash and how long it is kept: plain values, which kept variants use without a database."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TrashEntry:
         return self.until <= datetime.now(UTC)
 
     def sentence(self) -> str:
-        """For whoever deleted it."""
+        """What is said to whoever deletes it."""
         return f"It is in the trash until {day(self.until)}; bring it back: {self.way_back}"
 
 
@@ -62,7 +62,7 @@ def day(when: datetime) -> str:
 
 
 def retention() -> timedelta:
-    """How long something lies in the trash, as `RANKBOOK_TRASH_DAYS` says."""
+    """How long something stays in the trash, by `RANKBOOK_TRASH_DAYS`."""
     days = os.environ.get(DAYS, "").strip() or str(DEFAULT_DAYS)
     if not days.isascii() or not days.isdigit() or not 1 <= int(days) <= MOST_DAYS:
         raise SpecError(
@@ -77,7 +77,7 @@ def new_id() -> str:
 
 
 def find(entries: Sequence[TrashEntry], reference: str) -> TrashEntry:
-    """By the entry's id, else by the name of what was deleted, where only one thing has that name."""
+    """The entry of that id, or the only one with that name."""
     matches = [each for each in entries if each.id == reference.lower()]
     matches = matches or [each for each in entries if each.name == reference]
     if len(matches) == 1:

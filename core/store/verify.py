@@ -1,4 +1,4 @@
-"""Is a collection whole? Compares what should stand in its tables with what does, and says what to run."""
+"""Whether a collection is complete: compares what its tables should hold with what they do, and says what to run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.store.text_index import tables_of, units_of
 
 @dataclass(frozen=True, slots=True)
 class IntegrityProblem:
-    """One thing that was checked. `wrong` counts rows that should not be so."""
+    """One check. `wrong` counts the rows that fail it."""
 
     check: str
     wrong: int
@@ -79,7 +79,7 @@ WRITTEN = "SELECT * FROM ({units}) AS unit WHERE title || text ~ :visible"
 
 async def verify(store: Store, view: CollectionView) -> list[IntegrityProblem]:
     """Every check, in an order that names causes before effects."""
-    findings = await _aside(store, view)
+    findings = await _side_tables(store, view)
     async with store.begin(view.namespace, read_only=True) as connection:
         for chunk_set in view.chunk_sets:
             units = units_of(chunk_set.key)
@@ -90,25 +90,27 @@ async def verify(store: Store, view: CollectionView) -> list[IntegrityProblem]:
                 if each.chunk_set == chunk_set.key:
                     vector_units = units if chunk_set.key else WRITTEN.replace("{units}", units)
                     findings += await _run(connection, view, chunk_set, VECTOR_CHECKS, vector_units, each)
-    findings.append(await _missing_indexes(store, view))
+        present = await connection.run_sync(indexes.present, view)
+    wanted = {index.name for index in indexes.wanted(view, trigrams="pg_trgm" not in store.capabilities.missing)}
+    findings.append(IntegrityProblem("indexes that are missing", len(wanted - present)))
     return findings
 
 
-async def _aside(store: Store, view: CollectionView) -> list[IntegrityProblem]:
-    """What stands aside, held against every row of the attached table. Nothing is missing where nothing was built."""
-    attachment = attached.Attachment.of(view) if view.row.attached is not None else None
-    if attachment is None:
+async def _side_tables(store: Store, view: CollectionView) -> list[IntegrityProblem]:
+    """The side tables of an attached table, compared with every row of it. Nothing is wrong where none were built."""
+    if view.row.attached is None:
         return []
+    attachment = attached.Attachment.of(view)
     if attachment.aside is None:
         await attached.need_readable(store, attachment.table, attachment.facts)
         return []
     found = await attached.difference(store, view.namespace, attachment)
-    of, way_out = attachment.table.full_name, f"Run `rankbook data aside {shlex.quote(view.name)} --refresh`."
-    unknown = f"aside: rows of {of} that an earlier version kept no digests of, so that a change would not show"
+    table, way_out = attachment.table.full_name, f"Run `rankbook data aside {shlex.quote(view.name)} --refresh`."
+    unknown = f"aside: rows of {table} that an earlier version kept no digests of, so that a change would not show"
     return [
-        IntegrityProblem(f"aside: rows of {of} that are not there", found.new, way_out),
-        IntegrityProblem(f"aside: rows of {of} whose text was another", found.changed, way_out),
-        IntegrityProblem(f"aside: rows that {of} no longer has", found.gone, way_out),
+        IntegrityProblem(f"aside: rows of {table} that are not there", found.new, way_out),
+        IntegrityProblem(f"aside: rows of {table} whose text was another", found.changed, way_out),
+        IntegrityProblem(f"aside: rows that {table} no longer has", found.gone, way_out),
         *([IntegrityProblem(unknown, found.unknown, way_out)] if found.unknown else []),
     ]
 
@@ -131,11 +133,3 @@ async def _run(
         wrong = await connection.scalar(statement, {"chunk_set": chunk_set.key, "visible": VISIBLE})
         findings.append(IntegrityProblem(f"{of}: {check}", int(wrong or 0)))
     return findings
-
-
-async def _missing_indexes(store: Store, view: CollectionView) -> IntegrityProblem:
-    trigrams = "pg_trgm" not in store.capabilities.missing
-    async with store.begin(view.namespace, read_only=True) as connection:
-        present = await connection.run_sync(indexes.present, view)
-    wanted = {index.name for index in indexes.wanted(view, trigrams=trigrams)}
-    return IntegrityProblem("indexes that are missing", len(wanted - present))

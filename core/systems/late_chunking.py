@@ -16,15 +16,13 @@ from core.chunking import Chunker, chunkers
 from core.context import RequestContext
 from core.errors import SpecError
 from core.filters import filter_of_fields
-from core.fusion import Fusion
 from core.fusion.rank_based import RrfFusion
 from core.fusion.score_based import LinearFusion
 from core.legs import Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.query_terms import words_of
 from core.legs.vector import VectorLeg
-from core.pipeline.retriever import RetrievalResult as Found
-from core.pipeline.retriever import search
+from core.pipeline.retriever import RetrievalResult, search
 from core.presets import preset
 from core.registry import Options, in_a_sentence
 from core.snippets import Snippets, snippet_of
@@ -62,7 +60,7 @@ class ScoringPrefs(Options):
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """What was asked for and changes nothing, as RRF here knows ranks alone."""
+        """Options that were given and change nothing, as RRF here uses ranks alone."""
         given = [name for name in ("w_text", "w_vec", "normalize") if name in self.model_fields_set]
         if self.blend != "rrf" or not given:
             return ()
@@ -108,17 +106,6 @@ class RetrievalPrefs(Options):
 
     def variant(self, base: Variant | None = None) -> Variant:
         base = base or preset("late-chunking")
-        return base.but(
-            top_k=self.top_k_items,
-            overfetch=1,
-            fused_depth=self.top_k_items,
-            filter=filter_of_fields(self.filters, "item_id") if self.filters else None,
-            legs=self._legs(base),
-            fusion=self._fusion(),
-            late=self._late(base.late or LateChunking()),
-        )
-
-    def _legs(self, base: Variant) -> tuple[Leg, ...]:
         fts, scoring = self.fts, self.scoring
         words = {"mode": fts.mode, "config": fts.config, "rank": fts.rank_func, "min_rank": fts.min_rank}
         meaning = {"distance": self.vector.distance, "min_score": self.vector.min_score}
@@ -128,26 +115,29 @@ class RetrievalPrefs(Options):
                 legs.append(leg.model_copy(update={**words, "weight": scoring.w_text}))
             elif isinstance(leg, VectorLeg) and self.vector.embed_query:
                 legs.append(leg.model_copy(update={**meaning, "weight": scoring.w_vec}))
-        return tuple(legs)
-
-    def _fusion(self) -> Fusion:
-        if self.scoring.blend == "rrf":
-            return RrfFusion(k=60, weighted=False)
-        return LinearFusion(normalize=self.scoring.normalize)
-
-    def _late(self, base: LateChunking) -> LateChunking:
-        changes = {
-            "strategy": self.chunking.strategy,
-            "chunker": self._chunker(base.chunker),
-            "include_headers": self.chunking.include_headers,
-            "per_item_cap": self.per_item_chunk_cap,
-            "top_k_chunks": self.top_k_chunks,
-            "use_cache": self.cache.use_chunk_cache,
-            "write_cache": self.cache.write_chunk_cache,
-            "ttl_seconds": self.cache.ttl_seconds,
-            "text_share": base.text_share if self.vector.embed_query else 1.0,
-        }
-        return base.model_copy(update=changes)
+        linear = LinearFusion(normalize=scoring.normalize)
+        late = base.late or LateChunking()
+        return base.but(
+            top_k=self.top_k_items,
+            overfetch=1,
+            fused_depth=self.top_k_items,
+            filter=filter_of_fields(self.filters, "item_id") if self.filters else None,
+            legs=tuple(legs),
+            fusion=RrfFusion(k=60, weighted=False) if scoring.blend == "rrf" else linear,
+            late=late.model_copy(
+                update={
+                    "strategy": self.chunking.strategy,
+                    "chunker": self._chunker(late.chunker),
+                    "include_headers": self.chunking.include_headers,
+                    "per_item_cap": self.per_item_chunk_cap,
+                    "top_k_chunks": self.top_k_chunks,
+                    "use_cache": self.cache.use_chunk_cache,
+                    "write_cache": self.cache.write_chunk_cache,
+                    "ttl_seconds": self.cache.ttl_seconds,
+                    "text_share": late.text_share if self.vector.embed_query else 1.0,
+                }
+            ),
+        )
 
     def _chunker(self, base: Chunker) -> Chunker:
         kind = chunkers[self.chunking.chunker_id] if self.chunking.chunker_id else type(base)
@@ -164,7 +154,7 @@ OPTIONS = {"max_chunk_tokens": ("max_tokens", "child_tokens"), "overlap_tokens":
 
 
 def _option_of(kind: type[Chunker], preference: str) -> str:
-    """What the chunker calls it."""
+    """The name of the chunker's own option for this preference."""
 
     def own(chunker: type[Chunker]) -> str | None:
         return next((name for name in OPTIONS[preference] if name in chunker.model_fields), None)
@@ -217,7 +207,7 @@ class RetrievalStats:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalBundle:
-    """Items are what a screen lists; evidence is what an answer stands on. `notes` tell what did not go as asked."""
+    """Items are what a screen lists, evidence is what an answer rests on; `notes` say what was not done as asked."""
 
     candidates: tuple[CandidateItem, ...]
     evidence: tuple[EvidenceChunk, ...]
@@ -239,20 +229,19 @@ class Retriever:
         return await run_cancellable(self._search(ctx, prefs), ctx.cancellation, ctx.deadline)
 
     async def _search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
-        found = await search(replace(ctx, cancellation=None, deadline=None), prefs.query_text, prefs.variant(self.base))
-        words = await _words(ctx, found.query, prefs.fts.config or ctx.view.row.language)
+        result = await search(
+            replace(ctx, cancellation=None, deadline=None), prefs.query_text, prefs.variant(self.base)
+        )
+        language = prefs.fts.config or ctx.view.row.language
+        async with ctx.store.begin(ctx.view.namespace, read_only=True) as connection:
+            # Snippets are cut around the query's words, without those that the language drops.
+            words = [word.text for word in await words_of(connection, language, result.query)]
         evidence: dict[str, EvidenceChunk] = {}
-        for chunk in found.evidence:
+        for chunk in result.evidence:
             evidence.setdefault(chunk.item_id, chunk)
-        candidates = tuple(_candidate(hit, evidence.get(hit.item_id), words, prefs.snippet) for hit in found.hits)
-        stats = _stats(found, prefs) if prefs.debug else RetrievalStats()
-        return RetrievalBundle(candidates, found.evidence, stats, (*found.trace.notes, *prefs.scoring.without_effect))
-
-
-async def _words(ctx: RequestContext, query: str, language: str) -> list[str]:
-    """The query's words without those that the language drops: what snippets are cut around."""
-    async with ctx.store.begin(ctx.view.namespace, read_only=True) as connection:
-        return [word.text for word in await words_of(connection, language, query)]
+        candidates = tuple(_candidate(hit, evidence.get(hit.item_id), words, prefs.snippet) for hit in result.hits)
+        stats = _stats(result, prefs) if prefs.debug else RetrievalStats()
+        return RetrievalBundle(candidates, result.evidence, stats, (*result.trace.notes, *prefs.scoring.without_effect))
 
 
 def _candidate(hit: Hit, chunk: EvidenceChunk | None, words: Sequence[str], options: Snippets) -> CandidateItem:
@@ -260,14 +249,14 @@ def _candidate(hit: Hit, chunk: EvidenceChunk | None, words: Sequence[str], opti
     snippet = snippet_of(shown, words, options, hit.text)
     legs = {leg.leg: leg for leg in hit.legs}
     text, vector = legs.get(TEXT), legs.get(VECTOR)
-    said = {name: str(hit.metadata.get(name) or "") for name in ("kind", "source", "source_ref", "summary")}
+    facts = {name: str(hit.metadata.get(name) or "") for name in ("kind", "source", "source_ref", "summary")}
     return CandidateItem(
         item_id=hit.item_id,
-        kind=said["kind"],
-        source=said["source"],
-        source_ref=said["source_ref"] or None,
+        kind=facts["kind"],
+        source=facts["source"],
+        source_ref=facts["source_ref"] or None,
         title=hit.title or None,
-        summary=said["summary"],
+        summary=facts["summary"],
         metadata=hit.metadata,
         score=hit.score,
         raw_score=hit.raw_score,
@@ -282,8 +271,8 @@ def _candidate(hit: Hit, chunk: EvidenceChunk | None, words: Sequence[str], opti
     )
 
 
-def _stats(found: Found, prefs: RetrievalPrefs) -> RetrievalStats:
-    counts = {stage.name: len(stage.ranking) for stage in found.trace.stages}
-    counts |= {"candidates": len(found.hits), "evidence": len(found.evidence)}
-    timing = {**found.trace.timing_ms, "total": found.trace.milliseconds}
-    return RetrievalStats(timing, counts, {**prefs.model_dump(mode="json"), "variant": found.variant.id})
+def _stats(result: RetrievalResult, prefs: RetrievalPrefs) -> RetrievalStats:
+    counts = {stage.name: len(stage.ranking) for stage in result.trace.stages}
+    counts |= {"candidates": len(result.hits), "evidence": len(result.evidence)}
+    timing = {**result.trace.timing_ms, "total": result.trace.milliseconds}
+    return RetrievalStats(timing, counts, {**prefs.model_dump(mode="json"), "variant": result.variant.id})

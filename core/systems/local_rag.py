@@ -53,31 +53,23 @@ class LocalRagConfig(Options):
 
     @in_a_sentence("The configuration of local-rag")
     def variant(self) -> Variant:
+        vector, trigram = preset("local-rag").legs
+        by_vectors = {"weight": self.vector_weight, "depth": self.limit, "min_score": self.vector_threshold}
+        by_trigrams = {"weight": self.trigram_weight, "depth": self.limit, "threshold": self.trigram_threshold}
+        legs: list[Leg] = [vector.model_copy(update=by_vectors), trigram.model_copy(update=by_trigrams)]
+        if self.fulltext_weight is not None:
+            legs.append(FulltextLeg(weight=self.fulltext_weight, depth=self.limit))
         return preset("local-rag").but(
             chunks=self.chunks,
             model=self.model,
             top_k=self.limit,
             min_score=self.similarity_threshold,
             fusion=RrfFusion(k=self.rrf_k),
-            legs=self._legs(),
+            legs=tuple(legs),
             expand=PatternExpansion() if self.expand else None,
             route=Routing(weights=self.weights) if self.weights else None,
             rerank=CrossEncoderReranker(model=self.cross_encoder) if self.cross_encoder else None,
         )
-
-    def _legs(self) -> tuple[Leg, ...]:
-        vector, trigram = preset("local-rag").legs
-        legs = [
-            vector.model_copy(
-                update={"weight": self.vector_weight, "depth": self.limit, "min_score": self.vector_threshold}
-            ),
-            trigram.model_copy(
-                update={"weight": self.trigram_weight, "depth": self.limit, "threshold": self.trigram_threshold}
-            ),
-        ]
-        if self.fulltext_weight is not None:
-            legs.append(FulltextLeg(weight=self.fulltext_weight, depth=self.limit))
-        return tuple(legs)
 
 
 class LocalRag:

@@ -6,9 +6,8 @@ Owns its configuration and result type, and the refusal of being built from too 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -16,7 +15,6 @@ from core.context import RequestContext, Resources
 from core.embedding import Embedder
 from core.errors import SpecError
 from core.filters import Filter
-from core.fusion import Fusion
 from core.fusion.score_based import LinearFusion
 from core.legs import Leg
 from core.pipeline.retriever import RetrievalResult, search
@@ -103,7 +101,15 @@ class RagModule:
         reranker: CustomReranker | None = None,
     ) -> None:
         if store is None or keyword_index is None or embedder is None:
-            raise SpecError(_missing({"store": store, "keyword_index": keyword_index, "embedder": embedder}))
+            parts = {
+                "a store (`await Store.open()`)": store,
+                "a keyword index (a leg such as `Bm25Leg()`)": keyword_index,
+                "an embedder (`core.embedding.embedder()`)": embedder,
+            }
+            absent = [name for name, part in parts.items() if part is None]
+            raise SpecError(
+                f"A rag module cannot be built without {' and without '.join(absent)}. Pass what is missing."
+            )
         if not isinstance(keyword_index, Leg):
             raise SpecError(
                 f"The keyword index of a rag module is a leg, such as `Bm25Leg()`, and this is {keyword_index!r:.80}."
@@ -145,7 +151,7 @@ class RagModule:
         return await run_cancellable(found, context.cancellation, context.deadline)
 
     def _resources(self, rerank: Rerank | None) -> Resources:
-        """With the key that was given in code, which goes to the configured endpoint alone."""
+        """The resources with the key that was given in code, which goes to the configured endpoint alone."""
         if self._rerank_key is None or rerank is None:
             return self.resources
         given = {rerank_api.KEY: self._rerank_key} | ({rerank_api.URL: rerank.base_url} if rerank.base_url else {})
@@ -154,13 +160,15 @@ class RagModule:
     @in_a_sentence("The configuration of rag-module")
     def variant(self, config: RagModuleConfig) -> Variant:
         depth = config.rerank.top_k if config.rerank else config.top_k
+        by_scores = config.mode != "hybrid" or config.fusion == "weighted"
+        fusion = LinearFusion(normalize="none") if by_scores else preset("rag-module").fusion
         return preset("rag-module").but(
             chunks=config.chunks,
             model=self.embedder.model,
             top_k=config.top_k,
             filter=config.filter,
             legs=self._legs(config, depth),
-            fusion=_fusion(config),
+            fusion=fusion,
             fused_depth=depth,
             parents="annotate" if config.include_parent_context else "none",
             rerank=config.rerank.reranker() if config.rerank and self.reranker is None else None,
@@ -175,22 +183,6 @@ class RagModule:
         if config.mode != "hybrid":  # alone, a search has nothing to be weighed against: its scores stand
             named = {config.mode: named[config.mode].model_copy(update={"weight": 1.0})}
         return tuple(leg.model_copy(update={"label": name, "depth": depth}) for name, leg in named.items())
-
-
-def _fusion(config: RagModuleConfig) -> Fusion:
-    if config.mode != "hybrid" or config.fusion == "weighted":
-        return LinearFusion(normalize="none")
-    return preset("rag-module").fusion
-
-
-def _missing(parts: Mapping[str, Any]) -> str:
-    ways = {
-        "store": "a store (`await Store.open()`)",
-        "keyword_index": "a keyword index (a leg such as `Bm25Leg()`)",
-        "embedder": "an embedder (`core.embedding.embedder()`)",
-    }
-    absent = [ways[name] for name, part in parts.items() if part is None]
-    return f"A rag module cannot be built without {' and without '.join(absent)}. Pass what is missing."
 
 
 def _result(hit: Hit) -> RagModuleResult:

@@ -9,13 +9,13 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import inspect, select, text, update
+from sqlalchemy import inspect, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import CreateTable
 
 from core.errors import RankbookError, StoreError
 from core.progress import Step
-from core.store import citus, collections, indexes, names
+from core.store import citus, collections, indexes, names, text_index
 from core.store.attached import AttachedTable, Attachment, let_read_within, relation_name, written_name
 from core.store.attached import inspect_table as inspect_attached
 from core.store.collections import LARGEST_INDEXED_DIMENSION, CollectionView
@@ -28,13 +28,8 @@ from core.store.schema import (
     Collection,
     EmbeddingSet,
     ItemRow,
-    chunk_table,
-    lexeme_table,
-    posting_table,
-    term_table,
     vector_table,
 )
-from core.store.text_index import FORGET_TERMS, PASSES, WORK_MEMORY, KeyRange
 from evals.backup import file_format
 from evals.backup.archive_reader import Archive, RowReader
 from evals.backup.file_format import REGISTER, BackedUpCollection, RestoreTarget
@@ -148,7 +143,7 @@ class ContentRestore:
                 raise self.reader.archive.wrong(f"It holds a table {name!r} that {self.row.name!r} does not have.")
         for table in tables:
             counts[table.name] = await self.reader.read_into(table, namespace)
-        await self._texts(await self._view())
+        await text_index.fill(self.connection, await self._view(), self.reader.listener)
         trigrams = "pg_trgm" not in self.store.capabilities.missing
         wanted = list(indexes.wanted(view, trigrams=trigrams))
         for done, index in enumerate(wanted, start=1):  # one by one, each with all the memory and cores for one
@@ -157,9 +152,8 @@ class ContentRestore:
         return counts
 
     async def _view(self) -> CollectionView:
-        session = AsyncSession(self.connection, expire_on_commit=False)
-        chunk_sets = tuple(await session.scalars(select(ChunkSet).order_by(ChunkSet.key)))
-        embedding_sets = tuple(await session.scalars(select(EmbeddingSet).order_by(EmbeddingSet.key)))
+        view = await collections.view_within(self.connection, self.row)
+        chunk_sets, embedding_sets = view.chunk_sets, view.embedding_sets
         keys = {each.key: each.name for each in chunk_sets}
         sound = keys.get(0) == ITEMS and min(keys) >= 0
         sound &= all(
@@ -177,25 +171,9 @@ class ContentRestore:
 
     async def _make_tables(self, view: CollectionView) -> None:
         for each in view.chunk_sets:
-            for make in (*([chunk_table] if each.key else []), lexeme_table, term_table, posting_table):
-                await self.connection.execute(CreateTable(make(each.key)))
+            await collections.create_set_tables(self.connection, each.key)
         for made in view.embedding_sets:
             await self.connection.execute(CreateTable(vector_table(made.key, made.dimension)))
         await citus.follow(self.connection, view.namespace)
         anew = {"lexed_to": 0, "posted_to": 0, "units": 0, "length": 0}
         await self.connection.execute(update(ChunkSet).values(anew))
-
-    async def _texts(self, view: CollectionView) -> None:
-        """Build lexemes, vocabulary and postings."""
-        await self.connection.execute(text(f"SET LOCAL work_mem = '{WORK_MEMORY}'"))
-        for chunk_set in view.chunk_sets:
-            for each in PASSES:
-                done = 0
-                while done < chunk_set.last_key:
-                    upto = min(done + each.units_a_range, chunk_set.last_key)
-                    await each.work(self.connection, KeyRange(view, chunk_set.key, done, upto))
-                    done = upto
-                    self.reader.listener(Step(f"{each.name} of {chunk_set.name}", done, chunk_set.last_key))
-                mark = update(ChunkSet).where(ChunkSet.key == chunk_set.key).values({each.watermark: done})
-                await self.connection.execute(mark)
-            await KeyRange(view, chunk_set.key, 0, 0).execute(self.connection, FORGET_TERMS)

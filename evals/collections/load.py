@@ -154,7 +154,7 @@ async def _load(
     listener: Listener,
     author: str,
 ) -> LoadReport:
-    view = await collections.add(store, view, plan.fields)
+    view = await collections.add_fields(store, view, plan.fields)
     for name, chunker in parts.chunkers.items():
         view = await collections.add_chunk_set(store, view, name, chunker)
     for model, dimension in zip(parts.models, parts.dimensions, strict=True):

@@ -16,6 +16,7 @@ from core.store import collections, names
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.ingest import IngestReport
+from core.store.passages import read_titles
 from core.types import Flaw, Place, Query, Row
 from evals.labels import corpus_checks, label_files, query_sets, revisions
 from evals.labels.label_checks import refuse_unusual
@@ -102,7 +103,7 @@ async def _reason_to_stay(
         return None
     rows: tuple[Label | Span | Exclusion, ...] = (*stored.labels, *stored.spans, *stored.exclusions)
     named = sorted({row.item_id for row in rows})
-    present = await label_files.stored_ids(store, view, named)
+    present = await read_titles(store, view, named)
     if not new.queries:
         if not (gone := [item for item in named if item not in present]):
             return ""

@@ -9,9 +9,10 @@ from typing import Any
 from sqlalchemy import and_, func, select
 
 from core.errors import InputError
-from core.store.browse import MOST_COUNTED, Page, contains, read_page, read_titles
+from core.store.browse import MOST_COUNTED, Page, contains, read_page
 from core.store.collections import CollectionView
 from core.store.engine import Store
+from core.store.passages import read_titles
 from core.store.schema import any_id
 from core.types import Query
 from evals.schema import QuerySet, StoredLabel, StoredQuery

@@ -15,11 +15,9 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from core.errors import InputError
-from core.store import sanitize
 from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.passages import read_items
-from core.store.resolve_target import documents
+from core.store.passages import read_items, read_titles
 from core.types import Flaw, Item, Place, Query, Row
 from evals.labels import query_sets
 from evals.labels.label_checks import CheckedLabels, check_labels
@@ -31,7 +29,6 @@ from evals.sources.tabular import TabularSource
 from evals.sources.trec import TrecSource
 from evals.types import DEFAULT_QUERY_SET, Label
 
-IDS_A_STATEMENT = 2000
 CORPUS = ("corpus.jsonl", "corpus.jsonl.gz", "documents")  # of a folder that holds documents too
 SPLITS = ("train", "dev", "test", "valid", "validation")
 ENDINGS = (*TABLE_SUFFIXES, ".qrels", ".qrel", ".trec", ".topics", ".xml", ".qrels.gz")
@@ -157,24 +154,13 @@ async def check_against_items(store: Store, view: CollectionView, source: Source
     parts = (source.queries(), source.labels(), source.spans(), source.exclusions())
     queries, labels, spans, exclusions = [await asyncio.to_thread(read, rows) for rows in parts]
     item_ids = {row.value.item_id for row in (*labels, *spans, *exclusions) if not isinstance(row, Flaw)}
-    present = await stored_ids(store, view, item_ids)
+    present = await read_titles(store, view, item_ids)
     items = await read_items(store, view, {row.value.item_id for row in spans if not isinstance(row, Flaw)})
     texts = {item.id: item.text for item in items.values()}
     return check_labels(queries, labels, spans, exclusions, has_item=present.__contains__, item_text=texts.get)
 
 
-async def stored_ids(store: Store, view: CollectionView, ids: Iterable[str]) -> set[str]:
-    """Those of the ids that the collection holds. Reads no texts."""
-    items, present = documents(store, view), set[str]()
-    wanted = sorted({each for each in ids if sanitize.storable(each)})
-    for at in range(0, len(wanted), IDS_A_STATEMENT):
-        async with store.begin(items.namespace, read_only=True) as connection:
-            described = items.described(wanted[at : at + IDS_A_STATEMENT]).subquery()
-            present |= set(await connection.scalars(described.select().with_only_columns(described.c.id)))
-    return present
-
-
 async def missing_items(store: Store, view: CollectionView, ids: Sequence[str]) -> list[str]:
     """Those of the ids that are no item of the collection, in their order."""
-    present = await stored_ids(store, view, ids)
+    present = await read_titles(store, view, ids)
     return [each for each in ids if each not in present]

@@ -12,13 +12,12 @@ import numpy as np
 
 from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.resolve_target import documents as documents_of
+from core.store.passages import read_items
 from evals.evaluation.board import Board
 from evals.reports.model import Document, Limits, Part, Queries, line, lines
 from evals.runs.rankings import Ranking
 
 Span = tuple[int, int]
-BATCH = 1000
 
 
 def looked_at(part: Part, names: Sequence[str], limits: Limits, where: str, cut: list[str]) -> Queries:
@@ -68,13 +67,8 @@ async def documents(
         for item, _ in first_hits(run.rankings.get(query), limits.hits)
     }
     wanted |= {item for query in kept_queries(board, limits) for item in _relevant(board, query)[: limits.labels]}
-    ids, found = sorted(wanted), {}
-    items = documents_of(store, view)
-    async with store.begin(view.namespace, read_only=True) as connection:
-        for start in range(0, len(ids), BATCH):
-            for row in await connection.execute(items.described(ids[start : start + BATCH])):
-                found[row.item_id] = Document(row.title or "", row.text or "")
-    return found
+    items = await read_items(store, view, wanted)
+    return {each.id: Document(each.title, each.text) for each in items.values()}
 
 
 def _relevant(board: Board, query: str) -> list[str]:

@@ -19,7 +19,7 @@ from workbench.components import cards, feedback
 from workbench.screens.search.state import SearchState
 from workbench.server import serve
 from workbench.services import search, snippets
-from workbench.services.search import LegResult, LegResults, passage_of
+from workbench.services.search import LegHits, LegResults, passage_of
 
 WORKBENCH = Path(workbench.__file__).parent
 anything = st.text(max_size=60)
@@ -75,8 +75,8 @@ def test_a_snippet_is_never_much_longer_than_its_width(text, keywords):
 
 def test_overlap_counts_items_by_the_number_of_legs():
     columns = {
-        "vector": LegResult("vector", (hit("a#1", "a"), hit("b#1", "b"))),
-        "fulltext": LegResult("fulltext", (hit("b#2", "b"),)),
+        "vector": LegHits("vector", (hit("a#1", "a"), hit("b#1", "b"))),
+        "fulltext": LegHits("fulltext", (hit("b#2", "b"),)),
     }
     found = LegResults((), columns)
     assert found.shared() == {1: 1, 2: 1}

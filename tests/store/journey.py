@@ -107,7 +107,7 @@ async def _more_sets(store: Store, name: str) -> None:
     view = await collections.get(store, name)
     view = await collections.add_chunk_set(store, view, "late", {"kind": "sentences", "max_tokens": 6})
     await collections.add_embedding_set(store, view, view.chunk_set("late"), EMBEDDER.model, EMBEDDER.dimension)
-    await collections.add(store, await collections.get(store, name), ["kind"])
+    await collections.add_fields(store, await collections.get(store, name), ["kind"])
 
 
 async def _asked(store: Store, view: CollectionView) -> dict[str, Any]:

@@ -573,8 +573,8 @@ def test_a_role_that_may_only_read_can_search_and_nothing_is_altered(store, serv
     built = bridge.run(attached.build_side_tables(store, view))
     assert recall(built, FulltextLeg(), "dog")
     bridge.run(attached.difference(store, built.namespace, attached.Attachment.of(built)))
-    built, _ = bridge.run(attached.refresh_aside(store, built))
-    bridge.run(attached.drop_aside(store, built))
+    built, _ = bridge.run(attached.refresh_side_tables(store, built))
+    bridge.run(attached.drop_side_tables(store, built))
     bridge.run(collections.drop(store, view.name))
     assert state_of(server, docs) == before
 
@@ -675,7 +675,7 @@ def recall_ids(store: Store, view: CollectionView) -> list[str]:
 
 def test_dropping_the_aside_leaves_the_collection(store, full, attach, recall):
     view = bridge.run(attached.build_side_tables(store, attach(full)))
-    without = bridge.run(attached.drop_aside(store, view))
+    without = bridge.run(attached.drop_side_tables(store, view))
     assert without.chunk_sets == ()
     assert "postings" in search_target(store, without, "items").missing
     assert sorted(recall(without, FulltextLeg(), "dog")) == ["1", "2", "5"]

@@ -20,7 +20,7 @@ from core.errors import StoreError
 from core.pipeline.retriever import RetrievalResult, search
 from core.sql_export import export_sql
 from core.store import attached, collections
-from core.store.attached import AttachedTable, Attachment, refresh_aside, side_tables
+from core.store.attached import AttachedTable, Attachment, refresh_side_tables, side_tables
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.verify import verify
@@ -169,7 +169,7 @@ def test_verify_tells_a_write_that_changed_nothing_we_hold_from_one_that_did(sto
     assert len(notes(store, built, "bm25")) == 1, "the counters cannot tell"
     assert checked(store, built) == {}
     mark = fresh(store, built.name).version_key
-    _, difference = bridge.run(refresh_aside(store, fresh(store, built.name)))
+    _, difference = bridge.run(refresh_side_tables(store, fresh(store, built.name)))
     assert not difference
     assert notes(store, built, "bm25") == ()
     assert fresh(store, built.name).version_key == mark, "whoever cached an answer need not ask again"
@@ -226,7 +226,7 @@ def test_a_refresh_takes_in_what_is_new_redoes_what_changed_and_removes_what_is_
         f"UPDATE public.{table} SET body = 'no animal' WHERE id = 1",
         f"DELETE FROM public.{table} WHERE id = 2",
     )
-    view, difference = bridge.run(refresh_aside(store, fresh(store, built.name)))
+    view, difference = bridge.run(refresh_side_tables(store, fresh(store, built.name)))
     assert (difference.new, difference.changed, difference.gone) == (1, 1, 1)
     assert {hit.id for hit in found(store, view, variant("bm25")).hits} == {"3", "4"}
     assert checked(store, view) == {}
@@ -257,7 +257,7 @@ def test_a_refresh_leaves_what_a_build_from_nothing_leaves(store, server, write,
             elif draw < 0.6:
                 made.append(f"DELETE FROM public.{table} WHERE id = {key}")
         write(*made)
-        view, _ = bridge.run(refresh_aside(store, fresh(store, built.name)))
+        view, _ = bridge.run(refresh_side_tables(store, fresh(store, built.name)))
         assert checked(store, view) == {}
     refreshed = content(server, view)
     again = bridge.run(attached.build_side_tables(store, view))
@@ -273,7 +273,7 @@ def test_a_refresh_that_was_stopped_is_told_and_goes_on_where_it_was(store, serv
     assert f"Run `rankbook data aside '{built.name}' --refresh` again." in examined(store, built).way_out
     assert len(notes(store, built, "fulltext")) == 1, "still: the row is in no index yet"
     assert any("not in the postings yet" in note for note in found(store, built, variant("bm25")).trace.notes)
-    view, difference = bridge.run(refresh_aside(store, stopped))
+    view, difference = bridge.run(refresh_side_tables(store, stopped))
     assert not difference, "the rows had been exchanged"
     assert (view.interrupted, checked(store, view)) == (False, {})
     assert {hit.id for hit in found(store, view, variant("bm25")).hits} == {"1", "3", "4"}
@@ -292,7 +292,7 @@ def test_what_an_earlier_version_built_is_told_and_built_anew(store, server, wri
     assert list(checked(store, built).values()) == [3]
     write(f"INSERT INTO public.{table} VALUES (4, 'New', 'another dog', 'b')")
     assert "has 4 rows, and 3 stand aside" in examined(store, built).way_out
-    view, difference = bridge.run(refresh_aside(store, fresh(store, built.name)))
+    view, difference = bridge.run(refresh_side_tables(store, fresh(store, built.name)))
     assert difference.unknown == 3
     assert (checked(store, view), notes(store, view, "bm25")) == ({}, ())
     assert {hit.id for hit in found(store, view, variant("bm25")).hits} == {"1", "3", "4"}
@@ -327,16 +327,16 @@ def test_a_table_that_is_gone_is_told_where_nothing_stands_aside_too(server, sto
 @pytest.mark.slow
 def test_a_build_that_was_stopped_is_made_anew_by_a_refresh(store, table, attach):
     view = attach(AttachedTable(table=table, id="id", text="body"))
-    bridge.run(side_tables._copy(store, view, Attachment.of(view)))  # and the process is killed
+    bridge.run(side_tables._copy_table(store, view, Attachment.of(view)))  # and the process is killed
     assert fresh(store, view.name).interrupted
-    done, difference = bridge.run(refresh_aside(store, fresh(store, view.name)))
+    done, difference = bridge.run(refresh_side_tables(store, fresh(store, view.name)))
     assert (difference.new, done.interrupted, checked(store, view)) == (3, False, {})
 
 
 def test_nothing_is_refreshed_that_was_never_built(store, table, attach):
     view = attach(AttachedTable(table=table, id="id", text="body"))
     with pytest.raises(StoreError, match="Build it: rankbook data aside"):
-        bridge.run(refresh_aside(store, view))
+        bridge.run(refresh_side_tables(store, view))
     assert checked(store, view) == {}
 
 
@@ -347,7 +347,7 @@ def test_rows_of_another_collection_in_the_same_table_are_left_alone(store, writ
     (said,) = notes(store, view, "bm25")
     assert "in the whole table" in said
     assert checked(store, view) == {}
-    _, difference = bridge.run(refresh_aside(store, view))
+    _, difference = bridge.run(refresh_side_tables(store, view))
     assert not difference
 
 

@@ -15,7 +15,7 @@ from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
 from core.legs.vector import VectorLeg
 from core.store import attached
-from core.store.attached import like, likes, made_by
+from core.store.attached import table_templates, template_mapping, template_tables
 from tests.store.test_attached import TEXTS, Server, attach, described, recall, server, take, used, vector_of
 
 
@@ -108,7 +108,7 @@ def langchain(server, schema, vector_of, *, old=False, custom=True):
 
 def test_langchain_as_it_is_today(store, server, schema, embedder, vector_of, attach, recall):
     mine = langchain(server, schema, vector_of)
-    mapping = bridge.run(like("langchain", store, "my docs", embedder.model, namespace=schema))
+    mapping = bridge.run(template_mapping("langchain", store, "my docs", embedder.model, namespace=schema))
     assert (mapping.id, mapping.where, mapping.metadata) == ("id", {"collection_id": mine}, "cmetadata")
     view = attach(mapping)
     facts = attached.Attachment.of(view).facts
@@ -123,7 +123,7 @@ def test_vectors_of_a_shared_table_can_be_indexed_per_collection(
     store, server, schema, embedder, vector_of, attach, used
 ):
     mine = langchain(server, schema, vector_of)
-    view = attach(bridge.run(like("langchain", store, mine, embedder.model, namespace=schema)))
+    view = attach(bridge.run(template_mapping("langchain", store, mine, embedder.model, namespace=schema)))
     first, *_ = bridge.run(attached.advice(store, view))
     assert first.statement == (
         f'CREATE INDEX CONCURRENTLY ON "{schema}"."langchain_pg_embedding" USING hnsw (("embedding"::vector(16)) '
@@ -137,7 +137,7 @@ def test_vectors_of_a_shared_table_can_be_indexed_per_collection(
 @pytest.mark.parametrize("custom", [True, False])
 def test_langchain_as_it_was(store, server, schema, embedder, vector_of, attach, recall, custom):
     langchain(server, schema, vector_of, old=True, custom=custom)
-    mapping = bridge.run(like("langchain", store, "my docs", embedder.model, namespace=schema))
+    mapping = bridge.run(template_mapping("langchain", store, "my docs", embedder.model, namespace=schema))
     assert mapping.id == ("custom_id" if custom else "uuid")
     assert len(recall(attach(mapping), FulltextLeg(), "dog")) == 2
 
@@ -147,7 +147,7 @@ def test_an_ambiguous_collection_is_asked_by_uuid(store, server, schema):
     for _ in range(2):
         server.run("INSERT INTO {}.langchain_pg_collection (uuid, name) VALUES (gen_random_uuid(), 'same')", schema)
     with pytest.raises(StoreError, match="Give the uuid"):
-        bridge.run(like("langchain", store, "same", "m", namespace=schema))
+        bridge.run(template_mapping("langchain", store, "same", "m", namespace=schema))
 
 
 def test_langchains_newer_store_has_a_table_of_its_own(store, server, schema, embedder, vector_of, attach, recall):
@@ -158,7 +158,7 @@ def test_langchains_newer_store_has_a_table_of_its_own(store, server, schema, em
             schema,
             values=(str(uuid.uuid4()), words, vector_of(words), words, '{"a": 1}'),
         )
-    mapping = bridge.run(like("langchain", store, "my_store", embedder.model, namespace=schema))
+    mapping = bridge.run(template_mapping("langchain", store, "my_store", embedder.model, namespace=schema))
     assert (mapping.tsv, mapping.metadata) == ("content_tsv", "langchain_metadata")
     assert len(recall(attach(mapping), FulltextLeg(), "dog")) == 2
 
@@ -166,7 +166,7 @@ def test_langchains_newer_store_has_a_table_of_its_own(store, server, schema, em
 def test_an_unknown_langchain_collection_names_those_there_are(store, server, schema, vector_of):
     langchain(server, schema, vector_of)
     with pytest.raises(UnknownName, match="Did you mean 'my docs'"):
-        bridge.run(like("langchain", store, "my doc", "m", namespace=schema))
+        bridge.run(template_mapping("langchain", store, "my doc", "m", namespace=schema))
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
@@ -177,7 +177,7 @@ def test_llamaindex(store, server, schema, embedder, vector_of, attach, recall, 
     for number, words in enumerate(TEXTS, start=1):
         node = "n1" if repeated else f"n{number}"
         server.run(insert, schema, values=(words, '{"_node_type": "TextNode"}', node, vector_of(words)))
-    mapping = bridge.run(like("llamaindex", store, "Docs", embedder.model, namespace=schema))
+    mapping = bridge.run(template_mapping("llamaindex", store, "Docs", embedder.model, namespace=schema))
     assert (mapping.table, mapping.tsv) == ("data_docs", "text_search_tsv" if hybrid else None)
     view = attach(mapping)
     prefix = "" if repeated else "n"
@@ -194,7 +194,9 @@ def test_haystack(store, server, schema, embedder, vector_of, attach, recall, us
     for number, words in enumerate(TEXTS):
         server.run(insert, schema, values=(f"{number:064x}", vector_of(words), words, '{"page": 1}'))
     server.run("INSERT INTO {}.haystack_documents (id, content) VALUES ('blob', NULL)", schema)
-    view = attach(bridge.run(like("haystack", store, "haystack_documents", embedder.model, namespace=schema)))
+    view = attach(
+        bridge.run(template_mapping("haystack", store, "haystack_documents", embedder.model, namespace=schema))
+    )
     assert "haystack_hnsw_index" in used(view, VectorLeg())
     assert "haystack_keyword_index" in used(view, FulltextLeg())
     assert recall(view, VectorLeg(), TEXTS[2])[0] == f"{2:064x}"
@@ -202,22 +204,22 @@ def test_haystack(store, server, schema, embedder, vector_of, attach, recall, us
     assert [each.subject for each in bridge.run(attached.advice(store, view))] == ["trigram", "filter"]
 
 
-@pytest.mark.parametrize("name", list(likes))
+@pytest.mark.parametrize("name", list(table_templates))
 def test_what_a_library_did_not_make_is_refused(store, schema, name):
     with pytest.raises(UnknownName):
-        bridge.run(like(name, store, "nothing", "m", namespace=schema))
+        bridge.run(template_mapping(name, store, "nothing", "m", namespace=schema))
 
 
 def test_an_unknown_library_names_the_nearest(store):
     with pytest.raises(UnknownName, match="Did you mean 'langchain'"):
-        bridge.run(like("langchian", store, "x", "m"))
+        bridge.run(template_mapping("langchian", store, "x", "m"))
 
 
 # -- documents of which rows are parts -----------------------------------------------------------------------------
 
 
 def parent_of(store, library, which, schema):
-    return bridge.run(like(library, store, which, "m", namespace=schema)).parent
+    return bridge.run(template_mapping(library, store, which, "m", namespace=schema)).parent
 
 
 @pytest.mark.parametrize(("key", "parent"), [("source", ("cmetadata", "source")), ("page", None)])
@@ -259,7 +261,7 @@ def test_llamaindexs_nodes_are_parts_of_their_ref_doc_and_the_word_none_names_no
     assert parent_of(store, "llamaindex", "docs", schema) is None
     for number, document in enumerate(("d", "d", "None"), start=2):
         server.run(insert, schema, values=("dog", f'{{"ref_doc_id": "{document}"}}', f"n{number}"))
-    mapping = bridge.run(like("llamaindex", store, "docs", "m", namespace=schema))
+    mapping = bridge.run(template_mapping("llamaindex", store, "docs", "m", namespace=schema))
     assert mapping.parent == ("metadata_", "ref_doc_id")
     rows = described(store, attach(mapping), "n1", "n2", "n3", "n4")
     assert [row.item_id for row in rows] == ["n1", "d", "d", "n4"]
@@ -288,21 +290,23 @@ def test_all_that_a_library_made_is_listed_whatever_its_tables_are_called(store,
     server.run("CREATE TABLE {}.data_of_sales (id int, text text)", schema)
 
     def listed(library: str) -> list[str]:
-        return [each.removeprefix(f"{schema}.") for each in bridge.run(made_by(library, store)) if schema in each]
+        return [
+            each.removeprefix(f"{schema}.") for each in bridge.run(template_tables(library, store)) if schema in each
+        ]
 
     assert listed("langchain") == ["my docs", "other", '"Odd.name"', "my_store"]
     assert listed("llamaindex") == ["data_docs", "data_llamaindex"]
     assert listed("haystack") == ["haystack_documents", "team_documents"]
-    for library in likes:
-        for which in bridge.run(made_by(library, store)):
+    for library in table_templates:
+        for which in bridge.run(template_tables(library, store)):
             if schema in which:
-                assert bridge.run(like(library, store, which, "m")).namespace == schema
+                assert bridge.run(template_mapping(library, store, which, "m")).namespace == schema
 
 
 def test_a_collection_of_langchains_may_have_a_dot_in_its_name(store, server, schema):
     create(server, schema, LANGCHAIN)
     server.run("INSERT INTO {}.langchain_pg_collection (uuid, name) VALUES (gen_random_uuid(), 'public.faq')", schema)
-    mapping = bridge.run(like("langchain", store, "public.faq", "m", namespace=schema))
+    mapping = bridge.run(template_mapping("langchain", store, "public.faq", "m", namespace=schema))
     assert mapping.namespace == schema
 
 
@@ -314,5 +318,5 @@ def test_an_unknown_table_names_those_that_the_library_made(store, server, schem
     create(server, schema, LLAMAINDEX if library == "llamaindex" else HAYSTACK)
     server.run("CREATE TABLE {}.dokcs_of_ours (id int)", schema)
     with pytest.raises(UnknownName, match=says) as refused:
-        bridge.run(like(library, store, which, "m", namespace=schema))
+        bridge.run(template_mapping(library, store, which, "m", namespace=schema))
     assert "of_ours" not in str(refused.value)

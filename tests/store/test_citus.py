@@ -258,12 +258,12 @@ def test_what_is_written_to_an_attached_table_is_counted_unless_its_rows_are_in_
     )
     mapping = attached.AttachedTable(table=table, id="id", text="body")
     view = bridge.run(attached.build_side_tables(citus, bridge.run(attached.attach_table(citus, name, mapping))))
-    assert bridge.run(attached.behind(citus, view)) == ""
+    assert bridge.run(attached.staleness_sentence(citus, view)) == ""
     run(f"INSERT INTO public.{table} VALUES (2, 'a fox')")
     view = bridge.run(collections.get(citus, name))
-    assert "rows inserted 1, updated 0, deleted 0" in bridge.run(attached.behind(citus, view))
+    assert "rows inserted 1, updated 0, deleted 0" in bridge.run(attached.staleness_sentence(citus, view))
     run(f"SELECT create_distributed_table('public.{table}', 'id')")
-    assert "cannot be told without comparing its rows" in bridge.run(attached.behind(citus, view))
+    assert "cannot be told without comparing its rows" in bridge.run(attached.staleness_sentence(citus, view))
     view = bridge.run(attached.build_side_tables(citus, view))
     assert attached.Attachment.of(view).aside.writes is None
     assert [each.id for each in found_in(citus, view)] == ["2"]

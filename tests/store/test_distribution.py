@@ -197,9 +197,9 @@ def test_what_is_written_to_an_attached_table_is_not_counted_once_its_rows_are_i
     mapping = attached.AttachedTable(table="their", id="id", text="body")
     view = bridge.run(attached.build_side_tables(cluster, bridge.run(attached.attach_table(cluster, name, mapping))))
     assert attached.Attachment.of(view).aside.writes is not None
-    assert bridge.run(attached.behind(cluster, view)) == ""
+    assert bridge.run(attached.staleness_sentence(cluster, view)) == ""
     coordinator.run("INSERT INTO standin.pg_dist_partition VALUES ('public.their', 'id', 'public.their', 4, 'their')")
-    assert "cannot be told without comparing its rows" in bridge.run(attached.behind(cluster, view))
+    assert "cannot be told without comparing its rows" in bridge.run(attached.staleness_sentence(cluster, view))
     view = bridge.run(attached.build_side_tables(cluster, view))
     assert attached.Attachment.of(view).aside.writes is None
     coordinator.run("DELETE FROM standin.pg_dist_partition WHERE name = 'their'")

@@ -166,7 +166,7 @@ def test_a_collection_that_is_dropped_while_its_rights_are_given_is_passed_over(
     async def work() -> None:
         async with store.begin() as connection:
             names = {EDITOR: (await driver_of(connection)).info.user}
-        await grants._give(store, grants._read("c_gone meanwhile", names))
+        await grants._give(store, grants._read_schema("c_gone meanwhile", names))
         await grants._hand_over(store, "c_gone meanwhile", names[EDITOR])
 
     bridge.run(work())

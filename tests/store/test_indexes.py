@@ -321,9 +321,9 @@ def test_a_field_that_comes_later_is_indexed_unless_values_there_are_too_long(st
     long = "".join(chr(code) for code in np.random.default_rng(7).integers(0x4E00, 0x9FFF, 3000))
     ingest(store, name, [*documents(5), Item("long", "text", metadata={"tag": long})])
     with pytest.raises(StoreError, match=r"'tag' of .* cannot be indexed: 1 documents, 'long' for one.*2,600"):
-        bridge.run(collections.add(store, fresh(store, name), ["number", "tag"]))
+        bridge.run(collections.add_fields(store, fresh(store, name), ["number", "tag"]))
     assert fresh(store, name).row.fields == ["kind"]
-    view = bridge.run(collections.add(store, fresh(store, name), ["number", "kind"]))
+    view = bridge.run(collections.add_fields(store, fresh(store, name), ["number", "kind"]))
     assert view.row.fields == ["kind", "number"]
     ingest(store, name, [])
     assert wrong(store, name) == {}

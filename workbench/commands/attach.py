@@ -103,7 +103,7 @@ def aside(
         raise InputError("--drop removes what stands aside, and --refresh brings it up to date. Give one of them.")
     store = runtime.open_store()
     if drop:
-        bridge.run(attached.drop_aside(store, bridge.run(collections.get(store, name))))
+        bridge.run(attached.drop_side_tables(store, bridge.run(collections.get(store, name))))
         output.result({"name": name, "aside": False}, f"{name} has nothing aside any more.", json=as_json)
         return
     counts: dict[str, object] = {}

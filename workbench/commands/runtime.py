@@ -80,9 +80,9 @@ class PluginCommand(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from core.legs import legs
-        from core.store.attached.templates import likes
+        from core.store.attached.templates import table_templates
 
-        names = {"{legs}": ", ".join(sorted(legs)), "{likes}": ", ".join(sorted(likes))}
+        names = {"{legs}": ", ".join(sorted(legs)), "{likes}": ", ".join(sorted(table_templates))}
         for parameter in self.params:
             for placeholder, listed in names.items():
                 if isinstance(parameter, TyperOption) and parameter.help:

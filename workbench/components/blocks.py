@@ -1,6 +1,6 @@
-"""The forms of output on the page: sentences, tables, charts, results, code. Any cell can be drawn with these alone.
+"""Blocks of an output drawn on a page: sentences, tables, charts, results, code.
 
-Owns their look. Every text may be a stranger's: it goes through the element tree, or into a widget that shows text.
+Every text may be a stranger's: it goes through the element tree, or into a widget that shows text.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def draw(block: Block, key: str) -> None:
 
 
 def html_of(*elements: Element) -> None:
-    """Elements in the dress of a cell's output."""
+    """Elements in the style of a cell's output."""
     st.html(_STYLE + written(el("div", *elements, class_="rb-block")))
 
 
 def heading(text: str, hint: str = "") -> None:
-    """What stands above a part of an output."""
+    """A heading of a part of an output."""
     if text:
         html_of(el("h4", text, title=hint or None))
 
@@ -62,7 +62,7 @@ def heading(text: str, hint: str = "") -> None:
 
 
 def figure(block: Figure, key: str, **options: Any) -> Any:
-    """A chart in the page's colours, that scrolls where the page is narrower than it needs. Options are Streamlit's."""
+    """A chart in the page's colours, that scrolls where it is wider than the page. Options are Streamlit's."""
     heading(block.title, block.says)
     if not block.figure.get("data"):
         html_of(el("p", "There is nothing to draw.", class_="nothing"))
@@ -85,7 +85,7 @@ def is_dark() -> bool:
 
 
 def coloured(value: Any, *, dark: bool) -> Any:
-    """A figure with colours in place of their names in angle brackets. A name that is none stays as it is."""
+    """A figure with colours for their names in angle brackets; unknown names stay."""
     if isinstance(value, dict):
         return {key: coloured(each, dark=dark) for key, each in value.items()}
     if isinstance(value, list | tuple):

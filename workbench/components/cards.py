@@ -1,7 +1,7 @@
-"""Result cards, example chips and a document in full: components that put a corpus's text on the page as text.
+"""Result cards, example chips and a document in full, as components.
 
-Python hands over plain values; the scripts beside this file set them with `textContent`, so that neither HTML nor
-Markdown in them means anything.
+Python hands over plain values; the scripts set texts with `textContent`, so that no HTML or Markdown in them is
+interpreted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Card = dict[str, Any]
 
 
 def _component(name: str, html: str, *before: str) -> Any:
-    """Its script and style stand in files of its name, after those that it shares with others."""
+    """Scripts and styles are in files of its name, after those that it shares with others."""
     css = "\n".join(asset(f"components/assets/{each}.css") for each in ("shared", *before, name))
     js = "\n".join(asset(f"components/assets/{each}.js") for each in (*before, name))
     return st.components.v2.component(f"rankbook.{name}", html=html, css=css, js=js)
@@ -37,7 +37,7 @@ _document = _component(
 
 
 def draw_cards(key: str, label: str, cards: Sequence[Card], opened: Callable[[str], None]) -> None:
-    """A column's cards. `opened` is told the id of the one whose title was clicked."""
+    """The cards of a column. `opened` is called with the id of a clicked one."""
     _mount(_cards, key, "open", {"label": label, "cards": list(cards)}, opened)
 
 
@@ -54,7 +54,7 @@ def draw_document(
     text: Sequence[Sequence[Any]],
     parts: Sequence[Sequence[Any]] = (),
 ) -> None:
-    """A whole text of (piece, whether it is the passage), scrolled to the passage; `parts` are to be chosen from."""
+    """A text of (piece, whether it is the passage), scrolled to the passage; `parts` can be chosen."""
     _document(key=key, data={"title": title, "facts": list(facts), "text": list(text), "parts": list(parts)})
 
 
@@ -67,7 +67,7 @@ def _mount(component: Any, key: str, event: str, values: dict[str, Any], told: C
 
 
 def cards_of(found: LegResults, kind: str, judged: QueryLabels, fields: Sequence[str]) -> list[Card]:
-    """A column's hits as the plain values that the page shows."""
+    """A column's hits as plain values."""
     hits = found.columns[kind].hits
     return [_card(hit, rank, found, judged, fields) for rank, hit in enumerate(hits, start=1)]
 
@@ -98,7 +98,7 @@ def title_of(title: str, item_id: str) -> str:
 
 
 def path_of(hit: Hit) -> list[str]:
-    """The headings above the passage. The title says the first of them already."""
+    """The headings above the passage, without the first where the title is the same."""
     path = list(hit.heading_path)
     return path[1:] if path and path[0].strip() == hit.title.strip() else path
 
@@ -125,7 +125,7 @@ def shortened(text: str, most: int = LONGEST_FACT) -> str:
 
 
 def badge_of(judged: QueryLabels, item_id: str) -> dict[str, str] | None:
-    """What the labels say of a hit; None where the query has no labels at all."""
+    """What the labels say of a hit; None for a query without labels."""
     if not judged.grades:
         return None
     grade = judged.grades.get(item_id)

@@ -1,4 +1,4 @@
-"""A compare cell's output as its tables and charts show it, with what is selected in it. Knows no Streamlit."""
+"""A compare cell's output as tables and charts, with what is selected in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INFLUENCE = "How much the mean difference hangs on this query: it would change b
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSelection:
-    """The values of a cell and what of them is looked at. `styles` are the colours of the two."""
+    """The values of a cell and what is selected. `styles` are the colours of the two."""
 
     values: Mapping[str, Any]
     styles: Mapping[str, int]
@@ -44,13 +44,13 @@ class ComparisonSelection:
 
     @property
     def chosen(self) -> Mapping[str, Any] | None:
-        """The query that is selected; else the one that decides most."""
+        """The selected query, else the one that decides most."""
         wanted = self.query or next(iter(self.values["deciding"]), "")
         return next((each for each in self.queries if each["id"] == wanted), None)
 
     @property
     def sides(self) -> tuple[str, str]:
-        """The colours of gains and losses: those of the two, unless they are one."""
+        """The colours of gains and losses: those of the two, unless they are the same."""
         one, other = (palette.colour(self.styles[name]) for name in (self.system, self.baseline))
         return ("win", "loss") if one == other else (one, other)
 
@@ -59,7 +59,7 @@ class ComparisonSelection:
 
 
 def coloured(look: ComparisonSelection, block: Figure) -> Figure:
-    """A chart with a point for each query, in the colours of the two, and the selected query's marked."""
+    """A chart with a point for each query, in the colours of the two, the selected query marked."""
     gain, loss = look.sides
     names = [gain if each["difference"] > 0 else loss if each["difference"] < 0 else "even" for each in look.queries]
     widths = [2.5 if look.query and each["id"] == look.query else 0 for each in look.queries]
@@ -77,7 +77,7 @@ def coloured(look: ComparisonSelection, block: Figure) -> Figure:
 
 
 def kinds(look: ComparisonSelection) -> DataTable | None:
-    """The difference over the queries of each kind, all of them looked at together."""
+    """The difference for each kind of query; intervals hold for all kinds together."""
     groups = sorted(look.values["groups"], key=lambda each: (-(each["finding"]["mean"] or 0.0), each["name"]))
     if len(groups) < 2:
         return None
@@ -126,7 +126,7 @@ def groups(look: ComparisonSelection) -> list[str]:
 
 
 def ordered(look: ComparisonSelection, order: str) -> list[Mapping[str, Any]]:
-    """The queries of the chosen kind. Of all kinds those that decide are ten."""
+    """The queries of the selected kind. Without a kind, those that decide are ten."""
     kept = [each for each in look.queries if is_in(each, look.group)]
     if order == "ahead":
         return kept
@@ -137,7 +137,7 @@ def ordered(look: ComparisonSelection, order: str) -> list[Mapping[str, Any]]:
 
 
 def table(look: ComparisonSelection, order: str) -> DataTable:
-    """The queries, each of which leads to a cell that searches for it, and to how its documents moved."""
+    """The queries, each with buttons to search for it and to see how its documents moved."""
     found = ordered(look, order)
     formula = look.values["formula"]
     heads = [
@@ -191,7 +191,7 @@ def _row(each: Mapping[str, Any], chosen: str) -> Sequence[RichCell]:
 
 
 def moves(look: ComparisonSelection, query: str) -> DataTable:
-    """Where the documents of a query stand in both, the relevant ones first."""
+    """The ranks of a query's documents in both, the relevant ones first."""
     rows = look.values["moved"].get(query, ())
     top = max((each["grade"] or 0 for each in rows), default=0)
     heads = [
@@ -222,7 +222,7 @@ def _move(each: Mapping[str, Any], top: int) -> Sequence[RichCell]:
 
 
 def label(grade: int | None, top: int) -> RichCell:
-    """What the labels say of a document."""
+    """The label of a document."""
     if grade is None:
         return RichCell("unjudged", tone="unjudged")
     if grade <= 0:
@@ -242,7 +242,7 @@ def _step(one: int | None, other: int | None) -> RichCell:
 
 
 def _tone(each: Mapping[str, Any]) -> Tone:
-    """A gain or a loss is what moves relevant documents."""
+    """Only moves of relevant documents are gains or losses."""
     one, other = (each[side] or math.inf for side in ("one", "other"))
     if not (each["grade"] or 0) > 0 or one == other:
         return "faint"

@@ -1,4 +1,4 @@
-"""What was deleted on a page just now: where it is, until when, and a button that brings it back."""
+"""What was deleted on a page just now, how long it stays in the trash, and a button to undo it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from workbench.components import feedback, sign_in
 
 
 def person() -> str:
-    """Who deletes: by the name they sign in with, else by this machine's account."""
+    """The name to record for a deletion: that of the sign-in, else of this machine's account."""
     with suppress(InputError):
         return sign_in.signature() or session.person()
     return ""
 
 
 def announce(store: Store, page: str, sentence: str, entries: Sequence[TrashEntry]) -> None:
-    """In a callback, after the deletion. What has lain in the trash for its time goes, which is said too."""
+    """Announce a deletion, in its callback. Expired entries of the trash are destroyed, which is announced too."""
     expired = bridge.run(trash.expire(store))
     st.session_state[_key(page)] = (f"{sentence} {expiry_notice(expired)}".strip(), list(entries))
 
@@ -37,7 +37,7 @@ def expiry_notice(expired: Sequence[TrashEntry]) -> str:
 
 
 def draw(store: Store, page: str) -> None:
-    """Until it is undone, put away, or something else is deleted on that page."""
+    """Until it is undone, dismissed, or something else is deleted on that page."""
     if (error := st.session_state.pop(f"{_key(page)}.error", None)) is not None:
         feedback.draw_error(error)
     if _key(page) not in st.session_state:
@@ -54,7 +54,7 @@ def draw(store: Store, page: str) -> None:
 
 
 def _undo(store: Store, page: str) -> None:
-    """In a callback, so that the page that follows shows what there is then."""
+    """A callback, so that the page shows the result."""
     _, entries = st.session_state.pop(_key(page))
     try:
         for each in entries:

@@ -1,4 +1,4 @@
-"""A document in full: its facts, its text with what a query marks in it, and its parts."""
+"""A document in full: its text, the passage that was found, and its chunks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def show_document(store: Store, view: CollectionView, chunks: str, unit_id: str,
 
 
 def in_browser(text: str, parts: Iterable[ChunkSpan]) -> list[list[str | int]]:
-    """Passages with offsets as a browser counts, to which a letter beyond the first 65,536 is two."""
+    """Passages with offsets in UTF-16 units, as browsers count."""
     ordered = list(parts)
     counted, at, wide = {0: 0}, 0, 0
     for offset in sorted({end for part in ordered for end in (part.start, part.end)}):

@@ -1,6 +1,6 @@
-"""Errors as a person can read them, notes, and the question before something is deleted for good.
+"""Messages: errors in a person's words, notes, confirmations, and what the server is waited for.
 
-A traceback goes to the terminal, never to the page.
+Tracebacks go to the terminal, never to the page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger("rankbook")
 
 @contextmanager
 def draw_errors() -> Iterator[None]:
-    """Whatever goes wrong inside is drawn where it went wrong."""
+    """An error inside is drawn in its place."""
     try:
         yield
     except Exception as error:
@@ -36,7 +36,7 @@ def draw_errors() -> Iterator[None]:
 
 
 def draw_error(error: Exception) -> None:
-    """A missing capability is a note, any other error of ours a complaint, and the rest is our own fault."""
+    """A missing capability is a note, another expected error a complaint, anything else a bug."""
     if isinstance(error, MissingCapability):
         _box("note", "Not available here", str(error))
     elif isinstance(error, RankbookError):
@@ -53,7 +53,7 @@ def _box(kind: str, title: str, sentence: str) -> None:
 
 
 def as_html(sentence: str) -> str:
-    """Escaped; what stands in backticks is set as code."""
+    """Escaped; text in backticks becomes code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(sentence))
 
 
@@ -68,7 +68,7 @@ def note(title: str, sentence: str) -> None:
 
 
 def endpoint_note(sentence: str) -> None:
-    """What is sent away, where anything is."""
+    """The note of what is sent to an endpoint; nothing for an empty sentence."""
     if sentence:
         note("Asks an endpoint", sentence)
 
@@ -78,27 +78,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One at a time of this key, about one thing."""
+    """A confirmation in a dialog. One is open at a time, about one thing."""
 
     key: str
     title: str
 
     def ask(self, about: str) -> None:
-        """In a callback: the run that follows draws the dialog."""
+        """For callbacks: the next run draws the dialog."""
         st.session_state[self.key] = about
 
     @property
     def about(self) -> str | None:
-        """What it is asked about; None while nobody asks."""
+        """What it is about; None while it is closed."""
         found: str | None = st.session_state.get(self.key)
         return found
 
     def dialog(self, draw: F) -> F:
-        """That function as the dialog."""
+        """The function as the dialog."""
         return st.dialog(self.title, on_dismiss=self._withdraw)(draw)
 
     def answered(self) -> None:
-        """Away with the dialog. Ends the run."""
+        """Close the dialog. Ends the run."""
         self._withdraw()
         st.rerun()
 
@@ -107,7 +107,7 @@ class Question:
 
 
 def start_or_refuse(begin: Callable[[], Job[Any]]) -> Callable[[], None]:
-    """A button's callback that begins work; what refuses to begin is told where the page is drawn anew."""
+    """A button's callback that starts work; a refusal is drawn with the next run of the page."""
 
     def click() -> None:
         try:
@@ -127,7 +127,7 @@ _reveal = st.components.v2.component("rankbook.reveal", html="<span></span>", js
 
 
 def scroll_to(place: str, of: str) -> None:
-    """Bring the container of that key into view once for each `of`: an id, empty where nothing is open."""
+    """Scroll to the container of that key, once for each `of`: an id, empty where nothing is open."""
     with st.container(key="reveal"):
         _reveal(key=f"reveal.{place}", data={"place": place, "of": of})
 
@@ -141,7 +141,7 @@ def wait_note(sentence: str) -> str:
 
 @contextmanager
 def server_wait(html_of: Callable[[str], str] = wait_note) -> Iterator[DeltaGenerator]:
-    """A place at the top of the page. While the page is drawn, it says for what the server is waited for."""
+    """A place at the top of the page. While the page is drawn, it says what the server is waited for."""
     place, context, sentences = st.empty(), get_script_run_ctx(), list[str]()
 
     def draw(sentence: str) -> None:

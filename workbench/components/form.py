@@ -1,4 +1,4 @@
-"""The options of a class as a form over TOML: one widget a field, and a change is written into the text."""
+"""The options of a class as a form over TOML: one widget a field; a change is written into the text."""
 
 from __future__ import annotations
 
@@ -22,80 +22,57 @@ LEFT_OUT = "not set"
 Widget = Callable[..., Any]
 
 
-def value_of(entry: FormField, key: str, offered: Sequence[str] | None, *, disabled: bool) -> Any:
-    """Draw it; its value."""
-    common: dict[str, Any] = {"key": key, "help": f"{entry.help} In TOML: `{entry.name}`", "disabled": disabled}
-    made: dict[str, Callable[[], Any]] = {
-        "switch": lambda: st.checkbox(entry.label, bool(st.session_state[key]), **common),
-        "choice": lambda: _choice(entry, common),
-        "whole": lambda: _number(entry, common, int, 1, "%d"),
-        "number": lambda: _number(entry, common, float, 0.05, "%g"),
-        "texts": lambda: _texts(entry, common, offered or ()),
-        "text": lambda: _text(entry, common, offered),
-    }
-    return made[entry.kind]()
-
-
-def _choice(entry: FormField, common: dict[str, Any]) -> Any:
-    widget: Widget = st.selectbox
-    at = None if _cleared(entry) else place_of(st.session_state[common["key"]], entry.choices)
-    return widget(entry.label, entry.choices, at, format_func=str, placeholder=LEFT_OUT, **common)
-
-
-def _cleared(entry: FormField) -> bool:
-    """Whether it can be taken out again, for which a widget must have no default."""
-    return entry.optional or entry.required
-
-
-def place_of(value: Any, choices: Sequence[Any]) -> int | None:
-    """Where among the choices; None where it is none of them."""
-    return list(choices).index(value) if value in choices else None
-
-
-def _number(entry: FormField, common: dict[str, Any], of: type[int] | type[float], step: float, form: str) -> Any:
-    widget: Widget = st.number_input
-    value = st.session_state[common["key"]]
-    value = None if value is None else of(value)  # a whole number may stand for any other
-    st.session_state[common["key"]] = value
-    bounds = {"min_value": entry.least, "max_value": entry.most}
-    limits: dict[str, Any] = {name: None if bound is None else of(bound) for name, bound in bounds.items()}
-    if value is not None or _cleared(entry):
-        limits |= {"value": None if _cleared(entry) else value}
-    made = widget(entry.label, step=step, format=form, placeholder=LEFT_OUT, **limits, **common)
-    return entry.default if made is None else made
-
-
-def _texts(entry: FormField, common: dict[str, Any], offered: Sequence[str]) -> Any:
-    widget: Widget = st.multiselect
-    chosen = st.session_state[common["key"]]
-    there = dict.fromkeys([*offered, *chosen])
-    return widget(entry.label, list(there), chosen, accept_new_options=True, placeholder="Type or choose", **common)
-
-
-def _text(entry: FormField, common: dict[str, Any], offered: Sequence[str] | None) -> Any:
-    value = st.session_state[common["key"]]
-    long = value is not None and "\n" in value
-    if offered is not None and not long:
-        widget: Widget = st.selectbox
-        there = [each for each in dict.fromkeys([*offered, value]) if each]
-        empty = entry.default or LEFT_OUT
-        at = None if _cleared(entry) else place_of(value, there)
-        return widget(entry.label, there, at, accept_new_options=True, placeholder=empty, **common)
-    widget = st.text_area if long else st.text_input
-    made = widget(entry.label, value, max_chars=entry.longest, placeholder=LEFT_OUT, **common)
-    return made if made or not entry.optional else None
-
-
 LONGEST = 200  # characters shown of what a form cannot change
 _SIMPLE = ("switch", "whole", "number", "text", "choice", "texts")
 
 
+def value_of(field: FormField, key: str, offered: Sequence[str] | None, *, disabled: bool) -> Any:
+    """Draw the widget of a field; gives its value."""
+    common: dict[str, Any] = {"key": key, "help": f"{field.help} In TOML: `{field.name}`", "disabled": disabled}
+    cleared = field.optional or field.required  # a widget whose value can be removed must have no default
+    value = st.session_state[key]
+    widget: Widget
+    match field.kind:
+        case "switch":
+            return st.checkbox(field.label, bool(value), **common)
+        case "choice":
+            widget, at = st.selectbox, None if cleared else place_of(value, field.choices)
+            return widget(field.label, field.choices, at, format_func=str, placeholder=LEFT_OUT, **common)
+        case "whole" | "number":
+            widget, number = st.number_input, int if field.kind == "whole" else float
+            step, form = (1, "%d") if field.kind == "whole" else (0.05, "%g")
+            st.session_state[key] = value = None if value is None else number(value)  # 1 may stand for 1.0
+            bounds = {"min_value": field.least, "max_value": field.most}
+            limits: dict[str, Any] = {name: None if each is None else number(each) for name, each in bounds.items()}
+            if cleared or value is not None:
+                limits["value"] = None if cleared else value
+            made = widget(field.label, step=step, format=form, placeholder=LEFT_OUT, **limits, **common)
+            return field.default if made is None else made
+        case "texts":
+            widget, there = st.multiselect, list(dict.fromkeys([*(offered or ()), *value]))
+            return widget(field.label, there, value, accept_new_options=True, placeholder="Type or choose", **common)
+    long = value is not None and "\n" in value
+    if offered is not None and not long:
+        there = [each for each in dict.fromkeys([*offered, value]) if each]
+        widget, at = st.selectbox, None if cleared else place_of(value, there)
+        placeholder = field.default or LEFT_OUT
+        return widget(field.label, there, at, accept_new_options=True, placeholder=placeholder, **common)
+    widget = st.text_area if long else st.text_input
+    made = widget(field.label, value, max_chars=field.longest, placeholder=LEFT_OUT, **common)
+    return made if made or not field.optional else None
+
+
+def place_of(value: Any, choices: Sequence[Any]) -> int | None:
+    """The place among the choices; None where it is none of them."""
+    return list(choices).index(value) if value in choices else None
+
+
 @dataclass(frozen=True, slots=True)
 class FormOptions:
-    """How a form is drawn. Fields are meant by their keys in TOML, and fields of a table too.
+    """How a form is drawn. Fields are named by their keys in TOML, also those of tables.
 
-    `offered` are known values of a text, or of a list of texts: others can be typed all the same. `only` draws these
-    fields, in this order; `without` leaves some out. `columns` is how many stand side by side where there is room.
+    `offered` are known values of a text or a list of texts; others can be typed. `only` draws these fields, in this
+    order; `without` leaves some out. `columns` is how many stand side by side.
     """
 
     offered: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -108,19 +85,13 @@ class FormOptions:
 def draw(
     model: type[BaseModel], source: str, key: str, options: FormOptions | None = None, *, at: Place = ()
 ) -> str | None:
-    """Draw the model's fields with the values of the TOML `source`; give the changed TOML, None where nothing changed.
+    """Draw the model's fields with the values of the TOML `source`; gives the changed TOML, None without a change.
 
-    Keep what comes back, and draw again (`st.rerun`) if something above the form shows the source too:
+    A widget's key is `{key}.{field}` or `{key}.{table}.{field}`. Call it with the source as it is now: a field that was
+    changed elsewhere shows the new value, and what somebody is typing in other fields stays. `at` is a table in the
+    source instead of the whole: ("pack",), ("leg", 0). Invalid TOML is an error on the page, and None.
 
-        changed = form.drawn(SearchCell, cell.source, f"form.{cell.id}", form.Options(offered={"variants": names}))
-        if changed is not None:
-            keep(changed)
-            st.rerun()
-
-    `key` begins the keys of all widgets: one for each thing that is edited. A widget's is `{key}.{field}`, or
-    `{key}.{table}.{field}`. Call it with the source as it is now, even if that was changed elsewhere: a field that did
-    change there shows the new value, and what somebody is typing in the other fields stays. `at` draws a table in the
-    source instead of the whole: ("pack",), ("leg", 0). A source that is no TOML is complained of, and None comes back.
+    After a change, keep it and rerun the page if something above the form shows the source too.
     """
     try:
         form = _Form(source, key, options or FormOptions())
@@ -133,7 +104,7 @@ def draw(
 
 
 class _Form:
-    """One drawing of it, with what it finds changed."""
+    """One run of the form, with the changes found in it."""
 
     def __init__(self, source: str, key: str, options: FormOptions) -> None:
         self.key, self.options = key, options
@@ -142,127 +113,122 @@ class _Form:
         self.seen: dict[str, Any] = st.session_state.setdefault(f"{key}.seen", {})
 
     def fields(self, model: type[BaseModel], at: Place, only: Sequence[str] | None = None) -> None:
-        """The simple ones in a grid, and those with fields of their own below."""
+        """Simple fields in a grid, and below them those with fields of their own."""
         known = {each.name: each for each in form_fields.form_fields(model)}
         named = [name for name in (only or known) if name not in self.options.without]
         shown = [known[name] for name in named if name in known]
         simple = [each for each in shown if each.kind in _SIMPLE]
         for start in range(0, len(simple), self.options.columns):
             columns = st.columns(self.options.columns, vertical_alignment="bottom")
-            for column, entry in zip(columns, simple[start:], strict=False):
+            for column, each in zip(columns, simple[start:], strict=False):
                 with column:
-                    self._simple(entry, (*at, entry.name))
-        for entry in shown:
-            if entry.kind not in _SIMPLE:
-                self._composed(entry, (*at, entry.name))
+                    self._simple(each, (*at, each.name))
+        for each in shown:
+            if each.kind not in _SIMPLE:
+                self._composed(each, (*at, each.name))
 
     # -- one value -----------------------------------------------------------------------------------------------------
 
-    def _simple(self, entry: FormField, place: Place) -> None:
+    def _simple(self, field: FormField, place: Place) -> None:
         written = toml_edit.value_at(self.plain, place)
-        if not entry.fits(written):
-            self._as_written(entry, place, written)
+        if not field.fits(written):  # a value that no widget can hold is shown, and not changed
+            key = self._key(place, "as written")
+            st.session_state[key] = "" if written is None else str(written)[:LONGEST]
+            st.text_input(
+                field.label,
+                key=key,
+                help=f"{field.help} It is written in a way that a form cannot change: edit it in the source view.",
+                placeholder="edit in the source view",
+                icon=":material/lock:",
+                disabled=True,
+            )
             return
-        current = entry.default if written is None else written
+        current = field.default if written is None else written
         key = self._set(place, current)
-        value = value_of(entry, key, self.options.offered.get(entry.name), disabled=self.options.disabled)
+        value = value_of(field, key, self.options.offered.get(field.name), disabled=self.options.disabled)
         if not _equal(value, current):
             self.changes[place] = value
 
     def _set(self, place: Place, current: Any) -> str:
-        """The widget's key, and the widget set where the source changed since it was last drawn."""
+        """The widget's key; the widget is set where the source has changed since it was last drawn."""
         key = self._key(place)
         if key not in st.session_state or key not in self.seen or not _equal(self.seen[key], current):
             st.session_state[key] = list(current) if isinstance(current, list) else current
         self.seen[key] = current
         return key
 
-    def _as_written(self, entry: FormField, place: Place, written: Any) -> None:
-        """What no widget here can hold: shown, and left alone."""
-        key = self._key(place, "as written")
-        st.session_state[key] = "" if written is None else str(written)[:LONGEST]
-        st.text_input(
-            entry.label,
-            key=key,
-            help=f"{entry.help} It is written in a way that a form cannot change: edit it in the source view.",
-            placeholder="edit in the source view",
-            icon=":material/lock:",
-            disabled=True,
-        )
-
     # -- values with fields of their own -------------------------------------------------------------------------------
 
-    def _composed(self, entry: FormField, place: Place) -> None:
+    def _composed(self, field: FormField, place: Place) -> None:
         written = toml_edit.value_at(self.plain, place)
-        wanted = list if entry.kind == "list of tagged" else dict
-        if not (entry.model or entry.tagged) or not (written is None or isinstance(written, wanted)):
-            self._in_source(entry, written)
+        wanted = list if field.kind == "list of tagged" else dict
+        if not (field.model or field.tagged) or not (written is None or isinstance(written, wanted)):
+            self._in_source(field, written)
             return
-        with st.container(border=written is not None or not entry.optional, key=self._key(place, "box")):
-            if entry.model:
-                self._table(entry, entry.model, place, there=written is not None)
-            elif entry.tagged and entry.kind == "tagged":
-                self._tagged(entry, entry.tagged, place, written if isinstance(written, dict) else None)
-            elif entry.tagged:
-                # A row for each, with what all of them have in sight, and their own options a click away.
-                there = written if isinstance(written, list) else []
-                _heading(entry.label, entry.help)
-                for at, each in enumerate(there):
-                    if isinstance(each, dict) and each.get(entry.tagged.tag) in entry.tagged.registry:
-                        self._row(
-                            entry, entry.tagged.registry, each[entry.tagged.tag], (*place, at), alone=len(there) == 1
-                        )
-                    else:
-                        self._in_source(FormField(f"{entry.name} {at + 1}", "other"), each)
-                key = self._key(place, "add", len(there))  # another one once it was used, so that it is empty again
-                chosen = st.selectbox(
-                    f"Add to {entry.name}",
-                    form_fields.tagged_names(entry),
-                    index=None,
-                    key=key,
-                    placeholder=f"Add a {entry.tagged.registry.kind}",
-                    label_visibility="collapsed",
-                    disabled=self.options.disabled,
-                )
-                if chosen is not None:
-                    self.changes[*place, len(there)] = {entry.tagged.tag: chosen}
+        with st.container(border=written is not None or not field.optional, key=self._key(place, "box")):
+            if field.model:
+                self._table(field, field.model, place, there=written is not None)
+            elif field.tagged and field.kind == "tagged":
+                self._tagged(field, field.tagged, place, written if isinstance(written, dict) else None)
+            elif field.tagged:
+                self._several(field, field.tagged, place, written if isinstance(written, list) else [])
 
-    def _in_source(self, entry: FormField, written: Any) -> None:
+    def _several(self, field: FormField, among: Tagged[Any], place: Place, there: list[Any]) -> None:
+        """A row for each, with the options that all have, and their own in an expander."""
+        _heading(field.label, field.help)
+        for at, each in enumerate(there):
+            if isinstance(each, dict) and each.get(among.tag) in among.registry:
+                self._row(field, among.registry, each[among.tag], (*place, at), alone=len(there) == 1)
+            else:
+                self._in_source(FormField(f"{field.name} {at + 1}", "other"), each)
+        chosen = st.selectbox(
+            f"Add to {field.name}",
+            form_fields.tagged_names(field),
+            index=None,
+            key=self._key(place, "add", len(there)),  # another one once it was used, so that it is empty again
+            placeholder=f"Add a {among.registry.kind}",
+            label_visibility="collapsed",
+            disabled=self.options.disabled,
+        )
+        if chosen is not None:
+            self.changes[*place, len(there)] = {among.tag: chosen}
+
+    def _in_source(self, field: FormField, written: Any) -> None:
         there = LEFT_OUT if written is None else f"<code>{html.escape(str(written)[:LONGEST])}</code>"
         st.html(
-            f'<p class="rb-field"><b>{html.escape(entry.label)}</b> {there} '
-            f"<i>{html.escape(entry.help)} Edit it in the source view.</i></p>"
+            f'<p class="rb-field"><b>{html.escape(field.label)}</b> {there} '
+            f"<i>{html.escape(field.help)} Edit it in the source view.</i></p>"
         )
 
-    def _table(self, entry: FormField, model: type[BaseModel], place: Place, *, there: bool) -> None:
-        """Fields of a table; one that may be left out has a switch of its own."""
+    def _table(self, field: FormField, model: type[BaseModel], place: Place, *, there: bool) -> None:
+        """The fields of a table; an optional table has a switch."""
         wanted = True
-        if entry.optional:
+        if field.optional:
             key = self._set((*place, "there"), there)
-            wanted = bool(st.checkbox(entry.label, there, key=key, help=entry.help, disabled=self.options.disabled))
+            wanted = bool(st.checkbox(field.label, there, key=key, help=field.help, disabled=self.options.disabled))
             if wanted != there:
                 self.changes[place] = {} if wanted else None
         else:
-            _heading(entry.label, entry.help)
+            _heading(field.label, field.help)
         if wanted:
             self.fields(model, place)
 
-    def _tagged(self, entry: FormField, among: Tagged[Any], place: Place, written: dict[str, Any] | None) -> None:
+    def _tagged(self, field: FormField, among: Tagged[Any], place: Place, written: dict[str, Any] | None) -> None:
         """A choice among registered classes, and the fields of the chosen one."""
         tag, registry = among.tag, among.registry
-        current = entry.default if written is None else written.get(tag)
-        # Which of the registered ones; another one that is written keeps its name, for the reader to complain of.
-        names = form_fields.tagged_names(entry)
+        current = field.default if written is None else written.get(tag)
+        # An unknown name stays a choice: reading the text says what is wrong with it.
+        names = form_fields.tagged_names(field)
         key = self._set((*place, "tag"), current)
         choices = [*names, *([current] if isinstance(current, str) and current not in names else [])]
         widget: Widget = st.selectbox
-        what = form_fields.explained(entry, current)
+        what = form_fields.explained(field, current)
         chosen = widget(
-            entry.label,
+            field.label,
             choices,
-            None if entry.optional else place_of(current, choices),
+            None if field.optional else place_of(current, choices),
             key=key,
-            help=f"{entry.help} {what}",
+            help=f"{field.help} {what}",
             disabled=self.options.disabled,
             placeholder=LEFT_OUT,
         )
@@ -271,14 +237,14 @@ class _Form:
         elif chosen in registry:
             before = len(self.changes)
             self.fields(registry[chosen], place)
-            if written is None and len(self.changes) > before:  # what was meant by leaving it out is said now
+            if written is None and len(self.changes) > before:  # the default that it stands for is written too
                 self.changes = {(*place, tag): chosen, **self.changes}
 
-    def _row(self, entry: FormField, registry: Registry[Any], name: str, place: Place, *, alone: bool) -> None:
+    def _row(self, field: FormField, registry: Registry[Any], name: str, place: Place, *, alone: bool) -> None:
         model = registry[name]
         common = form_fields.shared_names(model)
         with st.container(horizontal=True, vertical_alignment="center"):
-            _heading(name, form_fields.explained(entry, name), f" rb-leg-{html.escape(name)}")
+            _heading(name, form_fields.explained(field, name), f" rb-leg-{html.escape(name)}")
             gone = st.button(
                 "Remove",
                 key=self._key(place, "remove"),
@@ -288,7 +254,7 @@ class _Form:
                 help="The last one cannot be removed." if alone else None,
             )
         self.fields(model, place, common)
-        own = [field for field in form_fields.names(model) if field not in common]
+        own = [each for each in form_fields.names(model) if each not in common]
         if own:
             with st.expander("Options", key=self._key(place, "options")):
                 self.fields(model, place, own)
@@ -304,7 +270,7 @@ def _heading(name: str, says: str, marked: str = "") -> None:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether two values say the same; nothing and an empty text do, as nobody can type the difference."""
+    """Whether two values mean the same; None and an empty text do, as nobody can type the difference."""
     if isinstance(one, bool) != isinstance(other, bool):
         return False
     return bool(one == other) or (one in (None, "") and other in (None, ""))

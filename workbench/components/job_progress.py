@@ -1,11 +1,12 @@
-"""What a page shows of work in the background: its progress and a button that stops it, a question, its result.
+"""Background work on a page: its progress with a Stop button, the question for consent, its result.
 
-A page never blocks for it. It draws what it has, and is drawn again when the result came. A result is kept by the
-session that asked; the process forgets it then, for it keeps little of ended work, and for everybody.
+A page never blocks for it. It is drawn with what it has, and again when the result is there. A result is kept by the
+session that asked; the process forgets it, for it keeps few ended jobs for everybody.
 """
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -27,9 +28,9 @@ STOPPED = '<div class="rb-box rb-note" role="note"><strong>Stopped</strong><p>No
 
 
 def result(slot: str, key: Key, title: str, ask: Work[T], *, stays: Callable[[T], bool] = lambda _: False) -> T | None:
-    """The answer; None while it is on its way, which is then shown, and where somebody stopped it.
+    """The result; None while the work goes on, which is drawn, and where it was stopped.
 
-    One that `stays` is the process's: every window has the same, as long as it is looked at.
+    A result that `stays` is kept by the process: every window gets the same.
     """
     kept = _kept()
     # From the first look on: of two windows that wait for one answer, the other may be the first to have it.
@@ -48,21 +49,21 @@ def result(slot: str, key: Key, title: str, ask: Work[T], *, stays: Callable[[T]
 
 
 def _kept() -> dict[Key, Job[Any]]:
-    """This session's, the one that was looked at last behind the others."""
+    """This session's jobs, the last used one last."""
     kept: dict[Key, Job[Any]] = st.session_state.setdefault(KEPT, {})
     return kept
 
 
 def forget(key: Key, work: Job[Any] | None = None) -> None:
-    """So that it is asked anew; with `work`, other work of that key goes on."""
+    """So that it starts anew; with `work`, only if it is still that job."""
     _kept().pop(key, None)
     jobs.forget(key, work)
 
 
 def has_ended(slot: str, key: Key, work: Job[T]) -> bool:
-    """Whether it has an answer, or an error to be raised; else what there is to see and press."""
+    """Whether there is a result, or an error to raise; else draws progress or that it was stopped."""
     if not work.wait(AT_ONCE):
-        _told(slot, work)
+        _watch(slot, work)
         return False
     if work.stopped:
         st.html(STOPPED)
@@ -74,21 +75,30 @@ def has_ended(slot: str, key: Key, work: Job[T]) -> bool:
 
 
 @st.fragment(run_every=BEAT)
-def _told(slot: str, work: Job[T]) -> None:
+def _watch(slot: str, work: Job[T]) -> None:
     if work.ended:
         st.rerun()
-    share, said = work.progress
+    draw_progress(slot, work)
+
+
+def draw_progress(key: str, job: Job[Any]) -> None:
+    """How far the job is, and a button that stops it. A title may contain a stranger's name, so it is no Markdown."""
+    share, sentence = job.progress
+    if not (job.step or job.stopping):
+        sentence = f"{job.seconds:.0f} s"
+    st.html(
+        f'<p class="rb-work" role="status"><strong>{html.escape(job.title)}</strong> '
+        f"<span>{html.escape(sentence)}</span></p>"
+    )
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(
-            share, f"{work.title}. {said}" if work.step else f"{work.title}: {work.seconds:.0f} s", width="stretch"
-        )
-        st.button("Stop", key=f"{slot}.stop", on_click=work.stop, icon=":material/stop_circle:")
+        st.progress(share, width="stretch")
+        st.button("Stop", key=f"{key}.stop", icon=":material/stop_circle:", on_click=job.stop, disabled=job.stopping)
 
 
 def result_with_consent(slot: str, key: Key, title: str, work: WorkWithConsent[T], *, shared: bool = False) -> T | None:
-    """The answer; None while it is on its way or hangs on a question, which is then shown, and where it was stopped.
+    """The result; None while the work goes on or waits for consent, which is drawn, and where it was stopped.
 
-    One that is `shared` is every window's, as a sitting is; so is a question, which is answered once.
+    `shared` results are the same in every window; a question is always, so that it is answered once.
     """
     found = result(
         slot, key, title, partial(work, allowed=False), stays=lambda found: shared or isinstance(found, ConsentNeeded)
@@ -107,7 +117,7 @@ def result_with_consent(slot: str, key: Key, title: str, work: WorkWithConsent[T
 
 
 def consent_note(what: str, sentences: Sequence[str]) -> None:
-    """What would be sent, before anything is."""
+    """What would be sent."""
     lines = "".join(f"<p>{feedback.as_html(each)}</p>" for each in sentences)
     st.html(
         f'<div class="rb-box rb-note" role="note"><strong>{what} asks a language model or sends texts to another '

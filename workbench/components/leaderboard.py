@@ -25,7 +25,7 @@ def name_of(key: str) -> str:
 
 
 def groups_of(queries: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Every kind and tag that these queries have."""
+    """Every kind and tag of these queries."""
     given = list(queries)
     kinds = {key_of("kind", each.get("kind", "")) for each in given}
     tags = {key_of("tag", tag) for each in given for tag in each.get("tags", ())}
@@ -33,13 +33,13 @@ def groups_of(queries: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def is_in(query: Mapping[str, Any], key: str) -> bool:
-    """Whether the query is of that kind, or has that tag."""
+    """Whether the query has that kind or tag."""
     by, _, name = key.partition(":")
     return not key or (query.get("kind", "") == name if by == "kind" else name in query.get("tags", ()))
 
 
 def about(query: str, given: Mapping[str, Any]) -> str:
-    """What is said faintly below a query's text."""
+    """The faint line below a query's text."""
     return " · ".join(filter(None, [query, given.get("kind", "")]))
 
 
@@ -48,7 +48,7 @@ LIVE = "Half of the queries took at most so many milliseconds, timed one at a ti
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardSelection:
-    """The values of a cell and what of them is looked at. `styles` are the variants' colours."""
+    """The values of a cell and what is selected. `styles` are the variants' colours."""
 
     values: Mapping[str, Any]
     styles: Mapping[str, int]
@@ -84,7 +84,7 @@ class LeaderboardSelection:
 
 
 def scores(look: LeaderboardSelection) -> DataTable:
-    """Means with intervals and verdicts, what is judged, what it costs, and what the others are compared with."""
+    """Means with intervals and verdicts, the share judged, latency, and the choice of the baseline."""
     several, failed = len(look.lines) > 1, any(line["failed"] for line in look.lines)
     heads = [
         RichCell("variant"),
@@ -178,7 +178,7 @@ def _notes(look: LeaderboardSelection) -> list[str]:
 
 
 def intervals(look: LeaderboardSelection) -> Figure:
-    """The report's own chart, in the colours that the variants have on this page."""
+    """The report's chart, in the colours that the variants have on this page."""
     lines = tuple(
         ReportLine(
             name=line["name"],
@@ -257,12 +257,12 @@ ORDERS = ("worst", "behind", "ahead", "divided")
 
 
 def focus(look: LeaderboardSelection) -> str:
-    """The variant that the queries are ordered by: the selected one, else the best."""
+    """The variant by which queries are ordered: the selected one, else the best."""
     return look.variant or look.names[0]
 
 
 def orders(look: LeaderboardSelection) -> dict[str, str]:
-    """Ways to order the queries, and what they are called."""
+    """The orders of queries, with their labels."""
     name = focus(look)
     named = {
         "worst": f"Worst of {name} first",
@@ -276,12 +276,12 @@ def orders(look: LeaderboardSelection) -> dict[str, str]:
 
 
 def groups(look: LeaderboardSelection) -> list[str]:
-    """Every kind and tag that the scored queries have."""
+    """Every kind and tag of the scored queries."""
     return groups_of(look.values["queries"].get(query, {}) for query in look.of(focus(look)))
 
 
 def ordered(look: LeaderboardSelection, order: str) -> list[str]:
-    """The ids of the chosen kind's queries; equal ones by id."""
+    """The ids of the selected kind's queries; ties by id."""
     mine, base = look.of(focus(look)), look.of(look.baseline)
     every = [look.of(name) for name in look.names]
     keys = {
@@ -295,7 +295,7 @@ def ordered(look: LeaderboardSelection, order: str) -> list[str]:
 
 
 def table(look: LeaderboardSelection, order: str) -> DataTable:
-    """The queries, each of which leads to a cell that searches for it."""
+    """The queries, each with a button to search for it."""
     found = ordered(look, order)
     compared = focus(look) != look.baseline
     heads = [

@@ -1,4 +1,4 @@
-"""Collections opened once and kept for a while: a click must not read all labels again."""
+"""Collections with their queries, opened once and kept for a while: a click must not read all labels again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABELS_KEPT = 15  # seconds
 
 
 def open_collection(store: Store, collection: str, query_set: str = DEFAULT_QUERY_SET) -> tuple[EvalContext, str]:
-    """A collection with its queries, and a mark that changes when either does."""
+    """A collection with its queries, and a key that changes when either does."""
     versions = {row.name: row for row in bridge.run(collections.listed(store))}
     if collection not in versions:
         raise UnknownName("collection", collection, versions)

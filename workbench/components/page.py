@@ -9,7 +9,7 @@ from core.store.engine import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WorkbenchPage:
     """`roles` are those that see it, None for everybody; `log_name` is what the log calls it."""
 
     title: str

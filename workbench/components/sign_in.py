@@ -1,4 +1,4 @@
-"""The page of whoever is not signed in, and in the frame who is: with a way out. Streamlit does the signing in."""
+"""The page for who is not signed in, and the name of who is, with a way out. Streamlit does the signing in."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ OUT = "Sign out"
 
 
 def claims() -> Mapping[str, Any]:
-    """What the provider told of whoever looks; nothing of a stranger."""
+    """What the provider says of the person; empty without a sign-in."""
     return dict(st.user.to_dict()) if st.user.get("is_logged_in") else {}
 
 
 def signature() -> str | None:
-    """By what name whoever looks grades, whatever an address says; None where nobody signs in, and they say it."""
+    """The name that signs this person's grades; None where nobody signs in, and people type a name."""
     return None if access.current() is None else signature_of(claims())
 
 
 def signature_of(of: Mapping[str, Any]) -> str:
-    """The address that the provider vouches for, else its own mark of that person; never what people call themselves.
+    """The verified address, else the provider's id of the person; never a name that people choose.
 
-    The mark is told apart from addresses: with some providers people choose it.
+    Ids are marked as such: with some providers people choose them.
     """
     address = roles_file.plain(str(of.get("email") or ""))
     if address and roles_file.is_verified(of):
@@ -47,13 +47,13 @@ def signature_of(of: Mapping[str, Any]) -> str:
 
 
 def _signed(name: str) -> str:
-    """What is too long to be kept by its digest, which looks like nobody's address or mark."""
+    """Names that are too long are kept by their digest, which cannot be taken for an address or an id."""
     whole = composed(name).encode("utf-8", "surrogatepass")
     return judge_name(name) if len(whole) <= LONGEST_NAME else f"sha256:{hashlib.sha256(whole).hexdigest()}"
 
 
 def draw(gate: AccessControl, of: Mapping[str, Any]) -> None:
-    """All that a stranger sees, or somebody without a role."""
+    """The page of a stranger, or of a person without a role."""
     st.html(f"<style>{asset('components/assets/sign_in.css')}</style>")
     with st.container(key="sign-in"):
         if gate.has_ended(of):
@@ -75,7 +75,9 @@ def _stranger(gate: AccessControl, says: str) -> None:
 
 
 def _why_not(access: RoleFile | None, of: Mapping[str, Any]) -> str:
-    """Why they do not come in, and the way out. Nothing of what the file says, nor whether it names their address."""
+    """Why the person may not enter, and what to do. Says nothing of the roles file, nor whether it names the
+    address.
+    """
     if access is None:
         return (
             "but nobody comes in at the moment: the file that says who may do what has a mistake, or cannot be read. "
@@ -91,7 +93,7 @@ def _why_not(access: RoleFile | None, of: Mapping[str, Any]) -> str:
 
 
 def frame(of: Mapping[str, Any], role: str) -> None:
-    """Who is signed in, at the top of every page."""
+    """The person's name at the top of every page."""
     st.html(f"<style>{asset('components/assets/sign_in.css')}</style>")
     shown = name(of)
     with st.container(key="who"):
@@ -107,6 +109,6 @@ def frame(of: Mapping[str, Any], role: str) -> None:
 
 
 def name(of: Mapping[str, Any]) -> str:
-    """By what people know them."""
+    """The name for display."""
     found = (str(of.get(claim) or "").strip() for claim in ("name", "email", "sub"))
     return " ".join(next(filter(None, found), "somebody").split())[:60]

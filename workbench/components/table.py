@@ -62,7 +62,7 @@ class RichCell:
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
+class DataColumn:
     """A heading. Numbers are set to the `right`; `wide` columns are left out on a phone, `long` ones may wrap."""
 
     head: str | RichCell
@@ -77,7 +77,7 @@ class TableColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class TableRow:
+class DataRow:
     """A row by the id that opens it."""
 
     id: str
@@ -86,7 +86,7 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TableFilter:
+class DataFilter:
     """The filter of a table and its page; `says` is how many rows there are."""
 
     find: str
@@ -104,15 +104,15 @@ class DataTable:
     """
 
     label: str
-    columns: Sequence[TableColumn]
-    rows: Sequence[TableRow]
+    columns: Sequence[DataColumn]
+    rows: Sequence[DataRow]
     notes: Sequence[str] = ()
     selected: str = ""
     tall: bool = False
     dense: bool = False
     reveal: str = ""
     empty: str = "Nothing here."
-    filter: TableFilter | None = None
+    filter: DataFilter | None = None
 
 
 def of_cells(
@@ -124,8 +124,8 @@ def of_cells(
     **more: Any,
 ) -> DataTable:
     """A table of rich cells, whose rows do not open. Columns numbered in `right` hold numbers."""
-    columns = [TableColumn(head, right=at in right) for at, head in enumerate(heads)]
-    lines = [TableRow(str(at), cells) for at, cells in enumerate(rows)]
+    columns = [DataColumn(head, right=at in right) for at, head in enumerate(heads)]
+    lines = [DataRow(str(at), cells) for at, cells in enumerate(rows)]
     return DataTable(label, columns, lines, selected="" if selected is None else str(selected), **more)
 
 

@@ -24,7 +24,7 @@ def stylesheet() -> str:
 
 
 def asset(name: str) -> str:
-    """A style sheet, script or page that is sent to browsers, by its path below the workbench."""
+    """A style sheet, script or HTML file that is sent to browsers, by its path below the workbench."""
     return (Path(__file__).parents[1] / name).read_text(encoding="utf-8")
 
 
@@ -32,12 +32,12 @@ IN_VIEW = "variants.styles"
 
 
 def in_view(styles: Mapping[str, int]) -> None:
-    """What holds on this page, until it is drawn again: a view of a part of it goes by the whole."""
+    """Set the styles of this page until it is drawn again: a view of a part uses those of the whole."""
     st.session_state[IN_VIEW] = dict(styles)
 
 
 def styles(names: Iterable[str]) -> dict[str, int]:
-    """The number of each one's colour and mark, as the palette counts them."""
+    """The number of each variant's colour and mark in the palette."""
     wanted = list(names)
     known: dict[str, int] = st.session_state.get(IN_VIEW, {})
     every = known if set(wanted) <= known.keys() else palette.styles([*known, *wanted])

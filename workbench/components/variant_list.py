@@ -24,7 +24,7 @@ _component = st.components.v2.component(
 
 
 def draw(key: str, own: Sequence[SavedVariant], selected: str, chosen: Callable[[str], None]) -> None:
-    """All there are; `chosen` hears the name of one."""
+    """All variants; `chosen` is called with the name of a clicked one."""
     groups = [
         {"title": "Your own", "items": [_of_kept(each) for each in own], "empty": EMPTY},
         {"title": "Published systems", "items": [_item(presets.preset(each)) for each in presets.names()], "empty": ""},

@@ -1,4 +1,4 @@
-"""The weight surface of a variant, to be walked over: drawn, read aloud, and a point of it kept as a variant."""
+"""The weight surface of a variant, to be explored: the instrument, a query's ranking, a point kept as a variant."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _component = st.components.v2.component(
 
 @dataclass(frozen=True, slots=True)
 class SurfacePosition:
-    """Where one stands on a surface, what that is compared with, and at which query one looks; "" is the default."""
+    """A point on a surface, the point that it is compared with, and the query that is shown; "" is the default."""
 
     weights: str = ""
     against: str = ""
@@ -58,7 +58,7 @@ class SurfacePosition:
 def draw_instrument(
     key: str, surface: Plain, query: Plain, position: SurfacePosition, select: Callable[..., None]
 ) -> None:
-    """The instrument. Its three events each change one thing of where one stands, which `select` is told by name."""
+    """The instrument. Each of its three events changes one field, by which `select` is called."""
     turn = f"{key}.turn"
 
     def moved() -> None:
@@ -89,7 +89,7 @@ def draw_instrument(
 
 
 def with_leg_labels(surface: Plain) -> Plain:
-    """The surface with its legs as people know them."""
+    """The surface with the labels of its legs."""
     legs = [
         {**leg, "label": leg_label(leg["kind"]) if leg["name"] == leg["kind"] else leg["name"]}
         for leg in surface["legs"]
@@ -98,7 +98,7 @@ def with_leg_labels(surface: Plain) -> Plain:
 
 
 def with_titles(query: Plain, titles: list[str], grades: dict[str, int]) -> Plain:
-    """A query's candidates as its list shows them."""
+    """A query's candidates with titles and labels."""
     judged = QueryLabels(query["kind"], grades)
     return {**query, "titles": titles, "badges": [badge_of(judged, item) for item in query["items"]]}
 
@@ -111,7 +111,7 @@ LONGEST_NAME = 120
 
 
 def keep_form(store: Store, key: str, variant: Variant) -> None:
-    """A name, which is offered anew as the point moves until somebody types one, and the button."""
+    """A name, suggested anew for each point until somebody types one, and the button."""
     field, offered = f"{key}.name", f"{key}.offered"
     of, kept = st.session_state.get(f"{key}.kept", ("", ""))
     usual = kept if of == variant.id else default_name(variant)
@@ -127,7 +127,7 @@ def keep_form(store: Store, key: str, variant: Variant) -> None:
 
 
 def _keep(store: Store, key: str, variant: Variant, name: str, *, over: bool = False) -> None:
-    """In a callback, so that whatever is drawn knows of it."""
+    """A callback, so that everything drawn knows of it."""
     said, asked = f"{key}.refused", f"{key}.taken"
     st.session_state.pop(said, None)
     st.session_state.pop(asked, None)
@@ -141,7 +141,7 @@ def _keep(store: Store, key: str, variant: Variant, name: str, *, over: bool = F
 
 
 def keep_result(store: Store, key: str, variant: Variant, use: Callable[[str], None]) -> None:
-    """What became of it. `use` draws what puts it into a cell."""
+    """What came of keeping. `use` draws the way into a cell."""
     refused, name_taken, done = (
         st.session_state.get(f"{key}.{each}", ("", "")) for each in ("refused", "taken", "kept")
     )
@@ -181,9 +181,9 @@ def _say(words: str, role: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WeightExplorer:
-    """`name` begins all keys of its widgets, `key` says what the surface hangs on; `stand` reads the address.
+    """`name` begins the keys of its widgets, `key` says what the surface depends on; `stand` reads the address.
 
-    `about` goes before the verdict, where it stands beside another; `use` draws what puts a kept variant into a cell.
+    `about` precedes the verdict where there are several surfaces; `use` draws the way of a kept variant into a cell.
     """
 
     name: str
@@ -196,7 +196,7 @@ class WeightExplorer:
     about: str = ""
 
     def placed(self) -> SurfacePosition:
-        """Where one stands, and at which query one looks, where the address does not say."""
+        """The position, with defaults for what the address leaves out."""
         said, found = self.stand(), self.found
         point = found.point(said.weights) or found.current
         against = found.point(said.against) or ()
@@ -209,7 +209,7 @@ class WeightExplorer:
 
 @st.fragment
 def draw(explorer: WeightExplorer) -> None:
-    """What a release has to answer in a blink: nothing above it is drawn again."""
+    """A fragment, so that releasing the pointer redraws nothing above it."""
     with feedback.draw_errors():
         stand, found = explorer.placed(), explorer.found
         texts = {each: query.text for each, query in found.split.queries.items()}
@@ -234,7 +234,7 @@ def draw(explorer: WeightExplorer) -> None:
 
 
 def _query(explorer: WeightExplorer, query: str) -> dict[str, Any]:
-    """The candidates of the chosen query, or why there are none."""
+    """The candidates of the query, or why there are none."""
     try:
         given = weight_payload.pack_query(explorer.found, query)
     except RankbookError as error:

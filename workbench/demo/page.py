@@ -38,7 +38,7 @@ _visitor = st.components.v2.component("rankbook.visitor", html="<span></span>", 
 
 
 def visitor_id() -> str:
-    """The number in the cookie, else a new one, which the page is told to keep."""
+    """The id in the cookie, else a new one for the cookie."""
     if MINE not in st.session_state:
         kept = str(st.context.cookies.get(COOKIE, ""))
         st.session_state[MINE] = kept if re.fullmatch(r"[0-9a-f]{32}", kept) else secrets.token_hex(16)
@@ -46,7 +46,7 @@ def visitor_id() -> str:
 
 
 def vote_of(show: Demo, mine: str, query: str) -> str | None:
-    """What this visitor said of the query, asked of the store once a session and query."""
+    """This visitor's vote on the query, read once a session and query."""
     known: dict[str, str | None] = st.session_state.setdefault(KNOWN, {})
     if query not in known:
         known[query] = bridge.run(votes.choice_of(show.store, show.contest, mine, query))
@@ -54,7 +54,7 @@ def vote_of(show: Demo, mine: str, query: str) -> str | None:
 
 
 def draw_ballot(show: Demo, mine: str, query: str, order: Sequence[int]) -> None:
-    """The question, its answers in the order of the columns, and how many have answered."""
+    """The question, its answers in the order of the columns, and how many have voted."""
     ways = [*(show.columns[at].variant.id for at in order), BOTH, NEITHER]
     names = [*LETTERS[: len(order)], *(OF_TWO if len(order) == 2 else OF_MORE)]
     choice = vote_of(show, mine, query)
@@ -122,13 +122,13 @@ def head(title: str, about: str) -> None:
 
 
 def say(title: str, sentence: str) -> None:
-    """What a visitor reads in the place of an error."""
+    """What a visitor reads in place of an error."""
     words = f"<strong>{html.escape(title)}</strong><p>{html.escape(sentence)}</p>"
     st.html(f'<div class="demo-said" role="alert">{words}</div>')
 
 
 def server_waited_for(sentence: str) -> str:
-    """For what the server is waited for, as on the workbench's pages."""
+    """The message while the server is waited for."""
     words = f"<strong>The database is not ready yet</strong><p>{html.escape(sentence)}</p>"
     return f'<div class="demo-said" role="status">{words}</div>'
 
@@ -149,7 +149,7 @@ def _joined(names: Sequence[str]) -> str:
 
 
 def waiting(columns: int, query: str, seconds: float) -> str:
-    """Cards to be, in the place where the answers will stand. The query is escaped already."""
+    """Placeholders for the answers. The query is escaped already."""
     cards_to_be = '<div class="demo-wait">' + "<i></i>" * 3 + "</div>"
     said = f"Searching for “{query}” …" if seconds < 3 else f"Still searching for “{query}” … {seconds:.0f} s"
     return f'<p class="demo-searching" role="status">{said}</p><div class="demo-waits">{cards_to_be * columns}</div>'
@@ -166,7 +166,7 @@ def go(query: str) -> None:
 
 
 def box(query: str) -> None:
-    """The one search box. Set only where it differs: setting it anew would wipe out what somebody is typing."""
+    """The search box, set only where it differs: setting it anew would wipe out what somebody is typing."""
     if st.session_state.get(BOX) != query:
         st.session_state[BOX] = query
     st.text_input(
@@ -181,7 +181,7 @@ def box(query: str) -> None:
 
 
 def chips(examples: Sequence[str]) -> None:
-    """Questions to click on."""
+    """Example questions to click."""
     key = "demo.chips"
 
     def heard() -> None:
@@ -196,7 +196,7 @@ def chips(examples: Sequence[str]) -> None:
 
 
 def columns(show: Demo, answer: DemoAnswer, order: Sequence[int], *, reasons: bool) -> None:
-    """The columns in that order; without names in a blind demo, and without reasons until somebody may read them."""
+    """The columns in that order; without names in a blind demo, and without reasons before the vote."""
     shown = [
         _column(show.columns[at].name if not show.blind else LETTERS[place], answer.columns[at], answer, reasons)
         for place, at in enumerate(order)
@@ -224,7 +224,7 @@ def _result(found: AnswerHit, keywords: Sequence[str], reasons: bool) -> dict[st
 
 
 def title_of(hit: Hit) -> str:
-    """The title, or the text's own first words: never an id."""
+    """The title, or the text's first words: never an id."""
     title = hit.title.strip() or next((line for line in hit.text.splitlines() if line.strip(" #")), "")
     return cards.shortened(" ".join(title.strip(" #").split()), LONGEST_TITLE) or "Untitled"
 
@@ -243,7 +243,7 @@ def heading() -> str:
 
 @contextmanager
 def mishaps_hidden() -> Iterator[None]:
-    """What goes wrong is a plain sentence here, and told in full in the terminal."""
+    """Errors are plain sentences here; the terminal has them in full."""
     try:
         yield
     except DeadlineExceeded as error:
@@ -281,6 +281,6 @@ def render(show: Demo) -> None:
 
 
 def _about(show: Demo) -> str:
-    """What there is to find, in a line."""
+    """How many documents there are."""
     documents = next((each.units for each in show.view.chunk_sets if each.key == 0), 0)
     return f"{documents:,} documents. Ask in your own words." if documents else "Ask in your own words."

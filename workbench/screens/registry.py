@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 
 MODULES: Final = (
     "workbench.screens.search.page",
@@ -16,5 +16,5 @@ MODULES: Final = (
     "workbench.screens.runs.page",
     "workbench.screens.judge.page",
 )
-PAGES: Final[tuple[Page, ...]] = tuple(import_module(name).PAGE for name in MODULES)
+PAGES: Final[tuple[WorkbenchPage, ...]] = tuple(import_module(name).PAGE for name in MODULES)
 TITLES: Final = tuple(page.title for page in PAGES)

@@ -96,7 +96,7 @@ async def _like(store: Store, like: str, which: str, given: dict[str, Any]) -> A
     model, language = given.pop("model", None), given.pop("language", "english")
     if model is None:
         raise SpecError("Queries are embedded with the model that made the vectors. Name it (`--model` in a command).")
-    found = await attached.like(like, store, which, model, language=language)
+    found = await attached.template_mapping(like, store, which, model, language=language)
     given = await _with_path(store, found.namespace, found.table, given)
     return attached.mapped(**{**found.model_dump(), **given})
 
@@ -124,7 +124,7 @@ async def build_aside(store: Store, name: str, listener: Listener = nobody) -> C
 
 async def refresh_aside(store: Store, name: str, listener: Listener = nobody) -> tuple[CollectionView, TableDifference]:
     """Bring what was built aside up to date; only what differs is done."""
-    return await attached.refresh_aside(store, await collections.get(store, name), listener)
+    return await attached.refresh_side_tables(store, await collections.get(store, name), listener)
 
 
 def difference_sentence(view: CollectionView, found: TableDifference) -> str:

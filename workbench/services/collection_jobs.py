@@ -74,7 +74,7 @@ class CollectionJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
+class IndexRecall:
     """The share of the true nearest that the vector index finds, query by query."""
 
     chunks: str
@@ -94,14 +94,14 @@ class Recall:
 
 async def _recall(
     store: Store, view: CollectionView, on: Listener, *, chunks: str, model: str | None, queries: int, depth: int
-) -> Recall:
+) -> IndexRecall:
     context, target = RequestContext(store, view), search_target(store, view, chunks, model)
     shares: list[float] = []
     texts = await query_texts(context, queries)
     for text in texts:
         shares += await index_recall(context, target, [text], depth)
         on(Step("Asking index and exact search", len(shares), len(texts), "queries"))
-    return Recall(chunks, target.model or "", target.index, depth, tuple(shares))
+    return IndexRecall(chunks, target.model or "", target.index, depth, tuple(shares))
 
 
 def _check_vectors(store: Store, view: CollectionView, *, chunks: str, model: str | None, **_: object) -> None:

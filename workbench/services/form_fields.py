@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -21,6 +21,7 @@ def summary(of: type) -> str:
 
 Kind = Literal["switch", "whole", "number", "text", "choice", "texts", "table", "tagged", "list of tagged", "other"]
 ABBREVIATIONS = {"sql": "SQL"}
+MOST = float(2**53 - 1)  # what a browser can count to
 _ALTERNATIVES = re.compile(r"\^\((\w+(?:\|\w+)+)\)\$")  # a pattern that is nothing but a choice
 
 
@@ -52,49 +53,57 @@ class FormField:
 
     def fits(self, value: Any) -> bool:
         """Whether a widget can show this: what else is written stays as it is."""
-        fitting: dict[str, Callable[[], bool]] = {
-            "switch": lambda: isinstance(value, bool),
-            "whole": lambda: isinstance(value, int) and self._within(value),
-            "number": lambda: isinstance(value, int | float) and self._within(value),
-            "choice": lambda: any(value == each and type(value) is type(each) for each in self.choices),
-            "text": lambda: isinstance(value, str) and (self.longest is None or len(value) <= self.longest),
-            "texts": lambda: isinstance(value, list) and _different_texts(value),
-        }
-        return value is None or (self.kind in fitting and fitting[self.kind]())
-
-    def _within(self, value: float) -> bool:
-        low = -MOST if self.least is None else self.least
-        high = MOST if self.most is None else self.most
-        return not isinstance(value, bool) and low <= value <= high
-
-
-MOST = float(2**53 - 1)  # what a browser can count to
-
-
-def _different_texts(values: list[Any]) -> bool:
-    return all(isinstance(each, str) and each for each in values) and len(set(values)) == len(values)
+        low, high = -MOST if self.least is None else self.least, MOST if self.most is None else self.most
+        fits = value is None
+        match self.kind, value:
+            case "switch", bool():
+                fits = True
+            case ("whole", int()) | ("number", int() | float()):
+                fits = not isinstance(value, bool) and low <= value <= high
+            case "choice", _:
+                fits = fits or any(value == each and type(value) is type(each) for each in self.choices)
+            case "text", str():
+                fits = self.longest is None or len(value) <= self.longest
+            case "texts", list():
+                fits = all(isinstance(each, str) and each for each in value) and len(set(value)) == len(value)
+        return fits
 
 
 def form_fields(model: type[BaseModel]) -> tuple[FormField, ...]:
     """The model's fields, in their order."""
-    return tuple(_entry(field.alias or name, field) for name, field in model.model_fields.items())
+    return tuple(_form_field(field.alias or name, field) for name, field in model.model_fields.items())
 
 
-def _entry(name: str, field: FieldInfo) -> FormField:
-    kind, inner, about = _kind(field.annotation, field.metadata)
-    optional = inner is not field.annotation and _allows_none(field.annotation)
-    bounds = _bounds(about)
+def _form_field(name: str, info: FieldInfo) -> FormField:
+    kind, inner, about = _kind(info.annotation, info.metadata)
+
+    def bound(*names: str) -> Any:
+        """An exclusive bound is offered too: the model refuses it, and says so."""
+        found = (getattr(each, name, None) for each in about for name in names)
+        return next((each for each in found if each is not None), None)
+
+    tagged = next((each for each in about if isinstance(each, Tagged)), None)
+    default = None if info.is_required() else info.get_default(call_default_factory=True)
+    if kind == "tagged" and default is not None and tagged is not None:
+        default = tagged.registry.name_of(type(default))
+    elif kind == "texts" and default is not None:
+        default = list(default)
+    elif kind in ("table", "tagged", "list of tagged", "other"):
+        default = None
+    choices = get_args(inner) if get_origin(inner) is Literal else _pattern_choices(about)
     return FormField(
         name,
         kind,
-        help=field.description or "",
-        default=None if field.is_required() else _plain(kind, field.get_default(call_default_factory=True), about),
-        required=field.is_required(),
-        optional=optional,
-        choices=_choices(kind, inner, about),
+        help=info.description or "",
+        default=default,
+        required=info.is_required(),
+        optional=inner is not info.annotation and _allows_none(info.annotation),
+        choices=choices if kind == "choice" else (),
+        least=bound("ge", "gt"),
+        most=bound("le", "lt"),
+        longest=bound("max_length"),
         model=inner if kind == "table" else None,
-        tagged=next((each for each in about if isinstance(each, Tagged)), None),
-        **bounds,
+        tagged=tagged,
     )
 
 
@@ -152,32 +161,6 @@ def _pattern_choices(about: Sequence[Any]) -> tuple[str, ...]:
     patterns = (getattr(each, "pattern", None) for each in about)
     found = (_ALTERNATIVES.fullmatch(each) for each in patterns if isinstance(each, str))
     return next((tuple(each[1].split("|")) for each in found if each), ())
-
-
-def _choices(kind: Kind, inner: Any, about: Sequence[Any]) -> tuple[Any, ...]:
-    if kind != "choice":
-        return ()
-    return get_args(inner) if get_origin(inner) is Literal else _pattern_choices(about)
-
-
-def _bounds(about: Sequence[Any]) -> dict[str, Any]:
-    """The least and the greatest value. An exclusive bound is offered too: the model refuses it, and says so."""
-
-    def first(*names: str) -> Any:
-        return next(
-            (found for each in about for name in names if (found := getattr(each, name, None)) is not None), None
-        )
-
-    return {"least": first("ge", "gt"), "most": first("le", "lt"), "longest": first("max_length")}
-
-
-def _plain(kind: Kind, value: Any, about: Sequence[Any]) -> Any:
-    """A default as TOML writes it: its tag for a tagged class, nothing for other composed values."""
-    if kind == "texts":
-        return list(value)
-    if kind == "tagged" and value is not None:
-        return next(each.registry.name_of(type(value)) for each in about if isinstance(each, Tagged))
-    return None if kind in ("table", "tagged", "list of tagged", "other") else value
 
 
 def tagged_names(entry: FormField) -> list[str]:

@@ -88,13 +88,13 @@ class JudgingSession:
 
     @property
     def queries(self) -> tuple[int, int]:
-        """At which query one is, counted from 1, and how many there are."""
+        """The number of the current query, from 1, and how many there are."""
         every, left = ({task.query.id for task in tasks} for tasks in (list(self.tasks.values()), self.left()))
         return min(len(every), len(every) - len(left) + 1), len(every)
 
     @property
     def seconds_left(self) -> float | None:
-        """By the pace of the last documents; None while there is none."""
+        """Estimated from the last documents; None before the first few."""
         gaps = [after - before for before, after in zip(self._moments, self._moments[1:], strict=False)]
         read = [gap for gap in gaps if gap < PAUSE][-RECENT:]
         return statistics.median(read) * len(self.left()) if len(read) > 2 else None
@@ -102,19 +102,30 @@ class JudgingSession:
     # -- what a judge does ---------------------------------------------------------------------------------------------
 
     async def take(self, act: JudgingAction) -> None:
-        """One after the other, whichever window they come from."""
+        """Perform actions one after the other, also those of several windows."""
         async with self._turn:
             if act.do == "undo":
                 self.said = await self._undo()
             else:
-                self.said = await (self._grade(act) if act.do == "grade" else self._skip(act))
+                task = self._task(act.pair)
+                if act.do == "grade":
+                    made = Judgement(*act.pair, self.judge, act.grade, task.item.version, note=act.note)
+                    before = await judging.save_judgements(self.store, self.view.name, [made])
+                    self._done.append(_Done(act.pair, skipped=False, before=tuple(before)))
+                    self.grades[act.pair] = made
+                    self.skipped.discard(act.pair)
+                    self.said = f"Kept: {act.grade} for {named(task)}"
+                else:
+                    self.skipped.add(act.pair)
+                    self._done.append(_Done(act.pair, skipped=True))
+                    self.said = f"Skipped: {named(task)}"
                 self._moments.append(time.monotonic())
             if not self.pool.spec.again:
                 judged = await judging.judged_by_others(self.store, self.view.name, self.judge)
                 self.elsewhere = (judged - self._known) & self.tasks.keys()
 
     async def begin(self) -> None:
-        """Know what others have judged by now: of that, only what is stale is in the queue, and has to be asked."""
+        """Record what others have judged by now: of that, only stale judgements are in the queue."""
         self._known = await judging.judged_by_others(self.store, self.view.name, self.judge)
 
     def _task(self, pair: PairId) -> Task:
@@ -125,27 +136,12 @@ class JudgingSession:
             )
         return self.tasks[pair]
 
-    async def _grade(self, act: JudgingAction) -> str:
-        task = self._task(act.pair)
-        made = Judgement(*act.pair, self.judge, act.grade, task.item.version, note=act.note)
-        before = await judging.save_judgements(self.store, self.view.name, [made])
-        self._done.append(_Done(act.pair, skipped=False, before=tuple(before)))
-        self.grades[act.pair] = made
-        self.skipped.discard(act.pair)
-        return f"Kept: {act.grade} for {named(task)}"
-
-    async def _skip(self, act: JudgingAction) -> str:
-        task = self._task(act.pair)
-        self.skipped.add(act.pair)
-        self._done.append(_Done(act.pair, skipped=True))
-        return f"Skipped: {named(task)}"
-
     def return_to_skipped(self) -> None:
         self.skipped.clear()
         self._done = [each for each in self._done if not each.skipped]
 
     async def _undo(self) -> str:
-        """The last thing of this sitting; at its beginning, the last grade of the one before."""
+        """Undo the last action of this session; at its beginning, the last grade of the session before."""
         last = self._done.pop() if self._done else None
         if last is not None and last.skipped:
             self.skipped.discard(last.pair)
@@ -157,7 +153,7 @@ class JudgingSession:
             return "There is nothing to take back."
         if last is not None and last.pair != undone.pair:  # given in another window
             self._done.append(last)
-        # Where an earlier grade of this sitting stands again, it is shown as such.
+        # An earlier grade of this session may hold again.
         still = any(each.pair == undone.pair and not each.skipped for each in self._done)
         earlier = next((each for each in before if each.pair == undone.pair), None)
         if still and earlier is not None:

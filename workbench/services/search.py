@@ -30,7 +30,7 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class LegResult:
+class LegHits:
     """The hits of one leg, an item once by its best chunk; or the error."""
 
     leg: str
@@ -44,7 +44,7 @@ class LegResults:
     """The results of all legs. `keywords` are the query's words without stop words."""
 
     key: tuple[str, ...]
-    columns: Mapping[str, LegResult] = field(default_factory=dict)
+    columns: Mapping[str, LegHits] = field(default_factory=dict)
     keywords: tuple[str, ...] = ()
 
     def ranks(self, item_id: str) -> dict[str, int]:
@@ -85,7 +85,7 @@ class LegSearch:
     def loading_model(self) -> bool:
         return self.model is not None and not preload_model(self.model).done()
 
-    def ready(self) -> dict[str, LegResult]:
+    def ready(self) -> dict[str, LegHits]:
         """The results that are there."""
         return {kind: task.result() for kind, task in self._columns.items() if task.done()}
 
@@ -102,9 +102,7 @@ def _start(work: Coroutine[Any, Any, Any]) -> futures.Future[Any]:
     return asyncio.run_coroutine_threadsafe(work, bridge.loop())
 
 
-async def _column(
-    store: Store, view: CollectionView, text: str, chunks: str, kind: str, model: str | None
-) -> LegResult:
+async def _column(store: Store, view: CollectionView, text: str, chunks: str, kind: str, model: str | None) -> LegHits:
     try:
         if kind == "vector" and model is not None:
             await asyncio.shield(
@@ -117,9 +115,9 @@ async def _column(
             update={"overfetch": 3}
         )
         bundle = await search(RequestContext(store, view), text, variant)
-        return LegResult(variant.name, bundle.hits, bundle.trace.milliseconds)
+        return LegHits(variant.name, bundle.hits, bundle.trace.milliseconds)
     except Exception as error:  # it is drawn in the leg's column
-        return LegResult(kind, problem=error)
+        return LegHits(kind, problem=error)
 
 
 async def _words(store: Store, view: CollectionView, text: str) -> tuple[str, ...]:

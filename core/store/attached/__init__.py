@@ -1,6 +1,6 @@
-"""Attached collections: somebody's table or view, mapped column by column, only ever read.
+"""Attached collections: an existing table or view, mapped column by column, only ever read.
 
-What we build for one stands aside, in the schema that a collection of our own would have.
+Side tables for BM25 and fuzzy search are built in the schema that a collection of Rankbook's own would have.
 """
 
 from core.store.attached.attach import attach_table, count, inspect_table, let_read, let_read_within, need_readable
@@ -16,9 +16,16 @@ from core.store.attached.mapping import (
     relation_name,
     written_name,
 )
-from core.store.attached.side_tables import build_side_tables, documents, drop_aside, level, parts_of, refresh_aside
-from core.store.attached.staleness import TableDifference, behind, difference, stale
-from core.store.attached.templates import TableTemplate, like, likes, made_by
+from core.store.attached.side_tables import (
+    build_side_tables,
+    documents,
+    drop_side_tables,
+    parts_of,
+    refresh_side_tables,
+    search_target,
+)
+from core.store.attached.staleness import TableDifference, difference, staleness_sentence
+from core.store.attached.templates import TableTemplate, table_templates, template_mapping, template_tables
 
 __all__ = [
     "BETWEEN_ROWS",
@@ -31,25 +38,24 @@ __all__ = [
     "TableTemplate",
     "advice",
     "attach_table",
-    "behind",
     "build_side_tables",
     "count",
     "difference",
     "documents",
-    "drop_aside",
+    "drop_side_tables",
     "inspect_table",
     "let_read",
     "let_read_within",
-    "level",
-    "like",
-    "likes",
-    "made_by",
     "mapped",
     "need_readable",
     "parent_of",
     "parts_of",
-    "refresh_aside",
+    "refresh_side_tables",
     "relation_name",
-    "stale",
+    "search_target",
+    "staleness_sentence",
+    "table_templates",
+    "template_mapping",
+    "template_tables",
     "written_name",
 ]

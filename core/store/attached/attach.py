@@ -1,8 +1,8 @@
-"""Attaching somebody's table: what is checked of it first, and what is remembered of it."""
+"""Attaching an existing table or view: checking its mapping against the server, and entering it as a collection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import func, inspect, select, text
@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import MissingCapability, SpecError, StoreError, UnknownName
 from core.store import collections, names, readable_tables
-from core.store.attached import columns as attached_columns
+from core.store.attached.columns import AttachedColumns
 from core.store.attached.mapping import AttachedTable, Attachment, TableFacts, relation_name
 from core.store.collections import CollectionView
 from core.store.engine import Store
@@ -111,34 +111,46 @@ FITTING: dict[str, tuple[str, Callable[[TableColumn], bool]]] = {
 
 
 async def relation(connection: AsyncConnection, namespace: str, name: str) -> Relation | None:
-    """The relation, or None where there is none of that name."""
+    """The relation of that name, None where there is none; refused where its schema is closed to us."""
     row = (await connection.execute(text(RELATION), {"namespace": namespace, "name": name})).first()
     if row is None:
         return None
     if not row.may_use:
-        await _refuse_reading(connection, f"use the schema {namespace!r}", "USAGE ON SCHEMA", (namespace,))
+        raise await _no_right(connection, f"use the schema {namespace!r}", "USAGE ON SCHEMA", (namespace,))
     rows = await connection.execute(text(COLUMNS), {"relation": row.oid})
     return Relation(KINDS[row.relkind], {each.name: TableColumn(*each) for each in rows})
 
 
 async def inspect_table(store: Store, table: AttachedTable) -> TableFacts:
-    """Check the mapping against the server and say what was found. Reads, and changes nothing."""
+    """Check the mapping against the server and return what the catalogue says of the table. Changes nothing."""
     refuse_system_schema(table.namespace)
     async with store.begin(read_only=True) as connection:
         found = await relation(connection, table.namespace, table.table)
         if found is None:
-            raise await _unknown(connection, table)
+            schemas = [each for each in await connection.scalars(text(SCHEMAS)) if not each.startswith(TRASH_PREFIX)]
+            if table.namespace not in schemas:
+                raise UnknownName("schema", table.namespace, schemas)
+            relations = await connection.scalars(text(RELATIONS), {"namespace": table.namespace})
+            raise UnknownName(f"table or view in the schema {table.namespace!r}", table.table, relations)
         await _check_columns(connection, table, found)
-        facts = _facts(table, found)
+        types = {name: found.columns[name].type for _, name in table.columns()}
+        modifier = found.columns[table.embedding].modifier if table.embedding else -1
+        dimension = modifier if modifier > 0 else None
+        facts = TableFacts.model_validate(
+            {"kind": found.kind, "types": types, "dimension": dimension, "fixed": dimension is not None}
+        )
         await _check_rows(connection, table, facts, identified=found.columns[table.id].identifies)
-        return await _measured(connection, table, facts)
+        if table.embedding is not None and not facts.fixed:  # the first vector says what the type does not
+            sampled = await connection.scalar(AttachedColumns(table, facts).sampled_dimension())
+            facts = facts.model_copy(update={"dimension": sampled})
+        return facts
 
 
 async def count(store: Store, table: AttachedTable, facts: TableFacts) -> int:
-    """How many rows belong to the collection now. Their table may be gone, or closed to us, since it was attached."""
+    """How many rows belong to the collection now. StoreError where the table is gone or closed to us by now."""
     try:
         async with store.begin(read_only=True) as connection:
-            return int(await connection.scalar(attached_columns.AttachedColumns(table, facts).counted()) or 0)
+            return int(await connection.scalar(AttachedColumns(table, facts).counted()) or 0)
     except DBAPIError as error:
         raise unreadable(table, error) from error
 
@@ -147,93 +159,63 @@ async def need_readable(store: Store, table: AttachedTable, facts: TableFacts) -
     """StoreError where the table, or a column that is mapped, is gone or closed to us. Reads a row at most."""
     try:
         async with store.begin(read_only=True) as connection:
-            await connection.execute(attached_columns.AttachedColumns(table, facts).details().limit(1))
+            await connection.execute(AttachedColumns(table, facts).details().limit(1))
     except DBAPIError as error:
         raise unreadable(table, error) from error
 
 
 def unreadable(table: AttachedTable, error: DBAPIError) -> StoreError:
-    """What is said of a table that is gone, closed to us, or not as it was mapped."""
+    """The error for a table that is gone, closed to us, or no longer as it was mapped."""
     reason = str(error.orig).strip().partition("\n")[0]
     return StoreError(f"The table {table.full_name} cannot be read any more ({reason}).")
 
 
-async def _unknown(connection: AsyncConnection, table: AttachedTable) -> StoreError | UnknownName:
-    schemas = [each for each in await connection.scalars(text(SCHEMAS)) if not each.startswith(TRASH_PREFIX)]
-    if table.namespace not in schemas:
-        return UnknownName("schema", table.namespace, schemas)
-    relations = await connection.scalars(text(RELATIONS), {"namespace": table.namespace})
-    return UnknownName(f"table or view in the schema {table.namespace!r}", table.table, relations)
-
-
-def _check_parent(table: AttachedTable, found: Relation) -> None:
-    """Keys lead into JSON, and to no other type."""
-    if not isinstance(table.parent, tuple) or len(table.parent) == 1:
-        return
-    column = found.columns[table.parent[0]]
-    if not _is("json", "jsonb")(column):
-        fitting = [each.name for each in found.columns.values() if _is("json", "jsonb")(each)]
-        raise SpecError(
-            f"`parent` names the keys {'.'.join(table.parent[1:])!r} in the column {column.name!r} of "
-            f"{table.full_name}, which is {column.type}; they lead into json or jsonb. "
-            + (f"Such columns are: {', '.join(fitting)}." if fitting else "The table has no such column.")
-        )
-
-
 async def _check_columns(connection: AsyncConnection, table: AttachedTable, found: Relation) -> None:
+    """Every mapped column exists, may be read, and is of a type that fits its field."""
+
+    def refuse_type(sentence: str, fits: Callable[[TableColumn], bool]) -> None:
+        fitting = [each.name for each in found.columns.values() if fits(each)]
+        such = f"Such columns are: {', '.join(fitting)}." if fitting else "The table has no such column."
+        raise SpecError(f"{sentence} {such}")
+
     for field, name in table.columns():
         if name not in found.columns:
             raise UnknownName(f"column of {table.full_name} (given as {field})", name, found.columns)
         column = found.columns[name]
         if not column.readable:
             where = (table.namespace, table.table)
-            await _refuse_reading(connection, f"read the column {name!r} of {table.full_name}", "SELECT ON", where)
+            raise await _no_right(connection, f"read the column {name!r} of {table.full_name}", "SELECT ON", where)
         listed = field == "metadata" and not isinstance(table.metadata, str)
-        if field in FITTING and not listed:
-            _check_type(table, field, column, found.columns.values())
-    _check_parent(table, found)
+        if field in FITTING and not listed and not FITTING[field][1](column):
+            words, fits = FITTING[field]
+            refuse_type(f"The column {name!r} of {table.full_name} is {column.type}; `{field}` takes {words}.", fits)
+    if isinstance(table.parent, tuple) and len(table.parent) > 1:
+        column, is_json = found.columns[table.parent[0]], _is("json", "jsonb")
+        if not is_json(column):
+            refuse_type(
+                f"`parent` names the keys {'.'.join(table.parent[1:])!r} in the column {column.name!r} of "
+                f"{table.full_name}, which is {column.type}; they lead into json or jsonb.",
+                is_json,
+            )
 
 
-def _check_type(table: AttachedTable, field: str, column: TableColumn, others: Iterable[TableColumn]) -> None:
-    words, fits = FITTING[field]
-    if fits(column):
-        return
-    fitting = [each.name for each in others if fits(each)]
-    raise SpecError(
-        f"The column {column.name!r} of {table.full_name} is {column.type}; `{field}` takes {words}. "
-        + (f"Such columns are: {', '.join(fitting)}." if fitting else "The table has no such column.")
-    )
-
-
-async def _refuse_reading(connection: AsyncConnection, what: str, privilege: str, name: tuple[str, ...]) -> None:
+async def _no_right(connection: AsyncConnection, what: str, privilege: str, name: tuple[str, ...]) -> MissingCapability:
     quoted = "%I.%I" if len(name) == 2 else "%I"
-    ask = text(f"SELECT current_user AS role, format('GRANT {privilege} {quoted} TO %I', {_binds(name)}, current_user)")
+    binds = ", ".join(f"CAST(:part{number} AS text)" for number in range(len(name)))
+    ask = text(f"SELECT current_user AS role, format('GRANT {privilege} {quoted} TO %I', {binds}, current_user)")
     role, grant = (await connection.execute(ask, {f"part{n}": part for n, part in enumerate(name)})).one()
-    raise MissingCapability(f"The role {role} may not {what}. Ask its owner to run: {grant};")
-
-
-def _binds(name: tuple[str, ...]) -> str:
-    return ", ".join(f"CAST(:part{number} AS text)" for number in range(len(name)))
-
-
-def _facts(table: AttachedTable, found: Relation) -> TableFacts:
-    types = {name: found.columns[name].type for _, name in table.columns()}
-    modifier = found.columns[table.embedding].modifier if table.embedding else -1
-    dimension = modifier if modifier > 0 else None
-    return TableFacts.model_validate(
-        {"kind": found.kind, "types": types, "dimension": dimension, "fixed": dimension is not None}
-    )
+    return MissingCapability(f"The role {role} may not {what}. Ask its owner to run: {grant};")
 
 
 async def _check_rows(
     connection: AsyncConnection, table: AttachedTable, facts: TableFacts, *, identified: bool
 ) -> None:
-    """The conditions are of their columns' types, and each row has an id of its own."""
-    theirs = attached_columns.AttachedColumns(table, facts)
+    """The conditions fit their columns' types, and each row has an id of its own."""
+    columns = AttachedColumns(table, facts)
     try:
         async with connection.begin_nested():
-            await connection.execute(theirs.counted().limit(0))
-            repeated = None if identified else (await connection.execute(theirs.repeated_ids())).first()
+            await connection.execute(columns.counted().limit(0))
+            repeated = None if identified else (await connection.execute(columns.repeated_ids())).first()
     except DBAPIError as error:
         reason = str(error.orig).strip().splitlines()[0]
         raise SpecError(f"The rows of {table.full_name} cannot be read as mapped: {reason}.") from error
@@ -250,45 +232,64 @@ async def _check_rows(
     )
 
 
-async def _measured(connection: AsyncConnection, table: AttachedTable, facts: TableFacts) -> TableFacts:
-    """Where the type fixes no dimension, the first vector says it."""
-    if table.embedding is None or facts.fixed:
-        return facts
-    dimension = await connection.scalar(attached_columns.AttachedColumns(table, facts).sampled_dimension())
-    return facts.model_copy(update={"dimension": dimension})
-
-
 BYTES_A_NUMBER = 4  # the cache keeps float32
 
 
 async def attach_table(
     store: Store, name: str, mapping: AttachedTable, *, card: str = "", dimension: int | None = None
 ) -> CollectionView:
-    """A collection over somebody's table. `dimension` is the model's, where the caller knows it."""
+    """A collection over an existing table. `dimension` is the model's, where the caller knows it."""
     namespace, name = names.schema_of(name), names.composed(name)
-    await _check_free(store, name, namespace)
+    async with store.begin() as connection:
+        await collections.refuse_taken(AsyncSession(connection), name)
+        schemas = await connection.run_sync(lambda sync: inspect(sync).get_schema_names())
+    if namespace in schemas:
+        # Dropping the collection drops that schema: it must never be one that holds somebody's table.
+        raise StoreError(f"There is a schema {namespace!r} already, which {name!r} would need. Choose another name.")
     facts = await inspect_table(store, mapping)
     if mapping.embedding:
         store.capabilities.need("vector")
-        _check_dimension(mapping, facts, dimension or await _known_dimension(store, mapping))
-    attachment = Attachment(table=mapping, facts=facts)
+        known = dimension or await _cached_dimension(store, mapping.model)
+        if known is not None and facts.dimension not in (None, known):
+            raise SpecError(
+                f"The vectors in {mapping.embedding!r} of {mapping.full_name} have {facts.dimension} dimensions, those "
+                f"of the model {mapping.model!r} have {known}. Name the model that made the embeddings."
+            )
+    row = Collection(
+        name=name,
+        namespace=namespace,
+        language=mapping.language,
+        card=card,
+        origin={"attached": mapping.full_name},
+        attached=Attachment(table=mapping, facts=facts).model_dump(mode="json"),
+    )
     async with store.begin() as connection:
-        await _remember(connection, name, namespace, attachment, card)
+        await collections.check_language(connection, mapping.language)
+        await collections.register(AsyncSession(connection), row)
+        await collections.mark_loaded(connection, name)  # there is nothing to load
         await let_read_within(store, connection, name, mapping)
     return await collections.get(store, name)
 
 
-async def let_read_within(store: Store, connection: AsyncConnection, name: str, mapping: AttachedTable) -> None:
-    """Whoever may search the collection may be let read the table, where the owner attaches it and so says it.
+async def _cached_dimension(store: Store, model: str | None) -> int | None:
+    """The dimension of the model's cached vectors, if there are any; the model itself is not loaded."""
+    size = select(func.length(CachedEmbedding.vector)).where(CachedEmbedding.model == model).limit(1)
+    async with store.begin(read_only=True) as connection:
+        found = await connection.scalar(size)
+    return found // BYTES_A_NUMBER if found else None
 
-    What an editor attaches others may read where editors themselves can, which needs no leave.
+
+async def let_read_within(store: Store, connection: AsyncConnection, name: str, mapping: AttachedTable) -> None:
+    """Allow the table to be granted to whoever may search the collection, where the owner attaches it.
+
+    A table that an editor attaches is readable by others where editors can read it; that needs no permission here.
     """
     if not isinstance(store, RoleStore):
         await readable_tables.allow(connection, name, mapping.namespace, mapping.table)
 
 
 async def let_read(store: Store, name: str, written: str) -> AttachedTable:
-    """The owner says so afterwards, and names the table: refused where the collection is attached to another."""
+    """The same afterwards, by the owner, who names the table; refused where the collection is attached to another."""
     view = await collections.get(store, name)
     mapping = Attachment.of(view).table
     if relation_name(written) != (mapping.namespace, mapping.table):
@@ -296,43 +297,3 @@ async def let_read(store: Store, name: str, written: str) -> AttachedTable:
     async with store.begin() as connection:
         await let_read_within(store, connection, view.name, mapping)
     return mapping
-
-
-async def _check_free(store: Store, name: str, namespace: str) -> None:
-    async with store.begin() as connection:
-        await collections.refuse_taken(AsyncSession(connection), name)
-        schemas = await connection.run_sync(lambda sync: inspect(sync).get_schema_names())
-    if namespace in schemas:
-        # Dropping the collection drops that schema: it must never be one that holds somebody's table.
-        raise StoreError(f"There is a schema {namespace!r} already, which {name!r} would need. Choose another name.")
-
-
-async def _remember(connection: AsyncConnection, name: str, namespace: str, attachment: Attachment, card: str) -> None:
-    table = attachment.table
-    await collections.check_language(connection, table.language)
-    row = Collection(
-        name=name,
-        namespace=namespace,
-        language=table.language,
-        card=card,
-        origin={"attached": table.full_name},
-        attached=attachment.model_dump(mode="json"),
-    )
-    await collections.register(AsyncSession(connection), row)
-    await collections.mark_loaded(connection, name)  # there is nothing to load
-
-
-async def _known_dimension(store: Store, mapping: AttachedTable) -> int | None:
-    """What the model's cached vectors say, without loading the model."""
-    size = select(func.length(CachedEmbedding.vector)).where(CachedEmbedding.model == mapping.model).limit(1)
-    async with store.begin(read_only=True) as connection:
-        found = await connection.scalar(size)
-    return found // BYTES_A_NUMBER if found else None
-
-
-def _check_dimension(mapping: AttachedTable, facts: TableFacts, known: int | None) -> None:
-    if known is not None and facts.dimension not in (None, known):
-        raise SpecError(
-            f"The vectors in {mapping.embedding!r} of {mapping.full_name} have {facts.dimension} dimensions, those of "
-            f"the model {mapping.model!r} have {known}. Name the model that made the embeddings."
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,7 +61,9 @@ NUL_IN_JSON = r"%\\u0000%"  # LIKE takes one backslash off
 def field_of(
     mapping: AttachedTable, name: str, column: ColumnElement[Any] | None, kind: str, whole: ColumnElement[Any]
 ) -> MetadataField:
-    """The field of that name. `column` is the mapped column it stands in, of the type `kind`; `whole` all metadata."""
+    """The metadata field of that name. `column`, of the type `kind`, is the mapped column that holds it; `whole` is all
+    metadata as one object.
+    """
     if mapping.metadata is None:
         raise MissingCapability(
             f"{mapping.full_name} is attached without metadata, so there is nothing to filter by. Attach it again with "
@@ -70,29 +73,25 @@ def field_of(
         raise UnknownName(f"metadata column of {mapping.full_name}", name, mapping.metadata)
     if not isinstance(mapping.metadata, str):
         return ColumnField(column, kind)
-    held = _key(whole if name == mapping.metadata else column, name)  # what is no object stands under the column's name
+    holder = whole if name == mapping.metadata else column  # what is no object stands under the column's name
+    held = holder.op("->", return_type=JSONB())(literal(name, Text))
     if kind != "jsonb":
-        return JsonField(_as_jsonb(held, column))
+        return JsonField(without_nul(column, sql_cast(held, JSONB)))
     return JsonField(held) if name == mapping.metadata else JsonField(held, column, name, sought_in_holder=True)
 
 
-def _key(holder: ColumnElement[Any], name: str) -> ColumnElement[Any]:
-    return holder.op("->", return_type=JSONB())(literal(name, Text))
-
-
-def _as_jsonb(value: ColumnElement[Any], column: ColumnElement[Any]) -> ColumnElement[Any]:
-    return without_nul(column, sql_cast(value, JSONB))
-
-
 def without_nul(column: ColumnElement[Any], value: ColumnElement[Any]) -> ColumnElement[Any]:
-    """A json may hold a NUL, at which even reading one of its keys fails: all in it is then as good as missing."""
+    """The value, or NULL where the json column holds a NUL: reading any of its keys would fail then."""
     holds = sql_cast(column, Text).like(literal(NUL_IN_JSON, Text, literal_execute=True))
     return case((holds, null()), else_=value)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnField:
-    """A column of its own. What its type does not know is compared as JSON, so a filter means the same everywhere."""
+    """A column that is one metadata field.
+
+    Values that its type does not have are compared as JSON, so that a filter means the same everywhere.
+    """
 
     column: ColumnElement[Any]
     kind: str
@@ -134,7 +133,7 @@ def native(kind: str, value: Scalar) -> ColumnElement[Any] | None:
     if isinstance(value, bool):
         return literal(value, Truth) if kind == "boolean" else None
     if isinstance(value, str):
-        return _written(kind, value)
+        return _native_text(kind, value)
     if kind in INTEGERS and isinstance(value, int) and abs(value) <= LARGEST_INTEGER:
         return literal(value, Integer)
     if kind in (*INTEGERS, "numeric"):
@@ -142,26 +141,24 @@ def native(kind: str, value: Scalar) -> ColumnElement[Any] | None:
     return None
 
 
-def _written(kind: str, value: str) -> ColumnElement[Any] | None:
+def _native_text(kind: str, value: str) -> ColumnElement[Any] | None:
+    """A text, a date, or a moment. A moment without a zone is taken for UTC, as is a column without one."""
     if kind in TEXTS:
         return literal(value, Text)
     try:
         if kind == "date" and len(value) == len("2024-01-01"):
             return literal(date.fromisoformat(value), Date)
-        return _moment(kind, datetime.fromisoformat(value)) if kind in TIMES else None
+        if kind not in TIMES:
+            return None
+        moment = datetime.fromisoformat(value)
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if kind == "timestamp with time zone":
+            return literal(aware, DateTime(timezone=True))
+        return literal(aware.astimezone(UTC).replace(tzinfo=None), DateTime(timezone=False))
     except ValueError:
         return None
 
 
-def _moment(kind: str, value: datetime) -> ColumnElement[Any]:
-    """Without a zone it is taken for UTC; compared with a column without one, it is told in UTC."""
-    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-    if kind == "timestamp with time zone":
-        return literal(aware, DateTime(timezone=True))
-    return literal(aware.astimezone(UTC).replace(tzinfo=None), DateTime(timezone=False))
-
-
-LARGEST_KEY = 2**63 - 1
 BETWEEN_ROWS = "\n\n"  # of one document
 
 
@@ -186,19 +183,19 @@ class AttachedColumns:
 
     @cached_property
     def relation(self) -> TableClause:
-        # Not a Table: its schema would be translated, were it called as our placeholder for a collection's schema is.
-        schema = quoted_name(self.mapping.namespace, True)
-        return table(quoted_name(self.mapping.table, True), *map(self._column, self.facts.types), schema=schema)
+        """The table. Not SQLAlchemy's Table: its schema would be translated if it were called as our placeholder is."""
 
-    def _column(self, name: str) -> ColumnClause[Any]:
-        return column(quoted_name(name, True), self._vector() if name == self.mapping.embedding else self.type_of(name))
+        def typed(name: str) -> ColumnClause[Any]:
+            if name != self.mapping.embedding:
+                return column(quoted_name(name, True), self.type_of(name))
+            kind = HALFVEC if self._kind(name) == "halfvec" else VECTOR
+            return column(quoted_name(name, True), kind(self.facts.dimension))
+
+        schema = quoted_name(self.mapping.namespace, True)
+        return table(quoted_name(self.mapping.table, True), *map(typed, self.facts.types), schema=schema)
 
     def type_of(self, name: str) -> ServerType:
         return ServerType(self.facts.types[name])
-
-    def _vector(self) -> HALFVEC | VECTOR:
-        kind = HALFVEC if self._kind(self.mapping.embedding or "") == "halfvec" else VECTOR
-        return kind(self.facts.dimension)
 
     def raw(self, name: str) -> ColumnElement[Any]:
         """A mapped column as it stands."""
@@ -211,7 +208,7 @@ class AttachedColumns:
 
     @cached_property
     def _parent(self) -> ColumnElement[str] | None:
-        """What a row says of its document, as text. Keys are written out, as in an index of theirs on the path."""
+        """The id of a row's document as the row gives it. Keys are written out, as an index on the path has them."""
         if self.mapping.parent is None:
             return None
         name, *keys = (self.mapping.parent,) if isinstance(self.mapping.parent, str) else self.mapping.parent
@@ -250,7 +247,7 @@ class AttachedColumns:
 
     @property
     def lexemes(self) -> ColumnElement[Any]:
-        """Their tsvector, or the expression their index would be on: with a constant configuration, not a bound one."""
+        """The mapped tsvector, or the expression that an index would be on: its configuration is a constant."""
         if self.mapping.tsv is not None:
             return sql_cast(self.raw(self.mapping.tsv), TSVECTOR)
         configuration = sql_cast(literal(self.mapping.language, Text, literal_execute=True), REGCONFIG)
@@ -276,7 +273,8 @@ class AttachedColumns:
         if self.mapping.metadata is None:
             return literal_column("CAST('{}' AS jsonb)", JSONB)
         if not isinstance(self.mapping.metadata, str):
-            return self._built(self.mapping.metadata)
+            pairs = [part for name in self.mapping.metadata for part in (literal(name), self.raw(name))]
+            return func.jsonb_build_object(*pairs, type_=JSONB)
         name = self.mapping.metadata
         kind, stored = self._kind(name), self.raw(name)
         type_ = JSONB() if kind == "jsonb" else JSON()  # a json may hold \u0000, which no jsonb can
@@ -286,10 +284,6 @@ class AttachedColumns:
             (type_of(stored) == "object", sql_cast(stored, type_)),
             else_=build(literal(name), stored, type_=type_),
         )
-
-    def _built(self, names: Sequence[str]) -> ColumnElement[Any]:
-        pairs = [part for name in names for part in (literal(name), self.raw(name))]
-        return func.jsonb_build_object(*pairs, type_=JSONB)
 
     @property
     def conditions(self) -> ColumnElement[bool]:
@@ -301,12 +295,12 @@ class AttachedColumns:
 
     @property
     def where(self) -> ColumnElement[bool]:
-        """The rows that belong to the collection. One that came without an id since it was attached is no unit."""
+        """The rows that belong to the collection. A row without an id, added since the attachment, does not."""
         return and_(self.conditions, self.raw(self.mapping.id).is_not(None))
 
     @property
     def has_vector(self) -> ColumnElement[bool]:
-        """The rows that the vector leg may compare: of one dimension, since the type does not see to that."""
+        """The rows that the vector leg may compare: all of one dimension, which not every type ensures."""
         stored = self._embedding()
         present = and_(self.where, stored.is_not(None))
         if self.facts.fixed or self.facts.dimension is None:
@@ -331,8 +325,10 @@ class AttachedColumns:
     def _any_of(self, name: str, values: Sequence[str]) -> ColumnElement[bool]:
         """Compared in the column's own type, so that its index is used."""
         stored, kind = self.raw(name), self._kind(name)
-        if kind in INTEGERS:
-            return stored == any_(literal(_integers(values), ARRAY(BigInteger)))
+        if kind in INTEGERS:  # an id that no integer is written as cannot be in the column
+            numbers = [int(each) for each in values if re.fullmatch(r"0|-?[1-9][0-9]{0,18}", each)]
+            fitting = [each for each in numbers if abs(each) <= LARGEST_INTEGER]
+            return stored == any_(literal(fitting, ARRAY(BigInteger)))
         if kind == "uuid":
             return stored == any_(literal(_uuids(values), ARRAY(Uuid)))
         if kind in TEXTS:
@@ -340,7 +336,7 @@ class AttachedColumns:
         return sql_cast(stored, Text).collate("C") == any_(literal(list(values), ARRAY(Text)))
 
     def field(self, name: str) -> MetadataField:
-        """A field for filters: the id, a key of their JSON column, or one of the columns that were listed."""
+        """A field for filters: the id, a key of the JSON column, or one of the listed columns."""
         if name == ITEM_ID:
             return IdField(self.document, self.parts_of)
         mapped = self.mapping.metadata
@@ -348,10 +344,10 @@ class AttachedColumns:
         column = None if inside is None else self.raw(inside)
         return field_of(self.mapping, name, column, "" if inside is None else self._kind(inside), self.metadata)
 
-    def aside(self, relation: Table) -> Narrowing:
-        """How what was built aside is narrowed: by the ids of their rows that hold the condition."""
-        theirs = select(self.id).select_from(self.relation).where(self.where)
-        return lambda condition: relation.c.id.in_(theirs.where(condition))
+    def narrow_side_table(self, side_table: Table) -> Narrowing:
+        """How a condition on the attached rows narrows a table built beside them: by the rows' ids."""
+        rows = select(self.id).select_from(self.relation).where(self.where)
+        return lambda condition: side_table.c.id.in_(rows.where(condition))
 
     def details(self) -> Select[Any]:
         return select(
@@ -386,11 +382,11 @@ class AttachedColumns:
         )
 
     def parts(self, documents: Sequence[str]) -> Select[Any]:
-        """The details of their rows, in the order in which `documents` puts them together."""
+        """The details of these documents' rows, in the order in which `documents` joins them."""
         return self.details().where(self.parts_of(documents)).order_by(self.raw(self.mapping.id))
 
     def digested(self) -> Select[Any]:
-        """Of each row its id, title and text, and a digest by which a change of the latter two shows."""
+        """Each row's id, title and text, with a digest of title and text."""
         title, words = self.title, func.coalesce(self.text, literal_column("''", Text))
         digest = func.decode(func.md5(func.concat(func.length(title), " ", title, words)), literal_column("'hex'"))
         return (
@@ -404,19 +400,9 @@ class AttachedColumns:
 
     def repeated_ids(self) -> Any:
         """An id that several rows have, or NULL where a row has none."""
-        counted = func.count().label("count")
-        stored = self.raw(self.mapping.id)
-        having = or_(counted > 1, stored.is_(None))
-        chosen = sql_cast(stored, Text).label("id")
-        rows: Any = (
-            select(chosen, counted)
-            .select_from(self.relation)
-            .where(self.conditions)
-            .group_by(stored)
-            .having(having)
-            .limit(1)
-        )
-        return rows
+        counted, stored = func.count().label("count"), self.raw(self.mapping.id)
+        rows = select(sql_cast(stored, Text).label("id"), counted).select_from(self.relation).where(self.conditions)
+        return rows.group_by(stored).having(or_(counted > 1, stored.is_(None))).limit(1)
 
     def sampled_dimension(self) -> Select[Any]:
         stored = self._embedding()
@@ -428,14 +414,8 @@ def written(value: str | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _integers(ids: Sequence[str]) -> list[int]:
-    """Ids that some integer is written as; no other can be in the column."""
-    numbers = [int(each) for each in ids if each.removeprefix("-").isdecimal() and len(each) < 20]
-    known = set(ids)
-    return [each for each in numbers if abs(each) <= LARGEST_KEY and str(each) in known]
-
-
 def _uuids(ids: Sequence[str]) -> list[uuid.UUID]:
+    """Those that are a uuid as PostgreSQL writes it."""
     found = []
     for each in ids:
         try:

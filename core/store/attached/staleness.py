@@ -1,7 +1,7 @@
-"""Whether what stands aside is still what their table holds: cheaply by the server's counters, exactly by comparing.
+"""Whether the side tables still hold what the attached table holds: roughly by the server's counters, exactly by rows.
 
-The counters tell any write to the table at the cost of a look at the catalogue, and not which rows it was: those of
-another collection in the same table count too. Comparing tells the rows, and reads the whole table.
+The counters show any write at the cost of one look at the catalogue, but not which rows it concerned: those of another
+collection in the same table count too. Comparing rows names them, and reads the whole table.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ OF_ALL_ON_THE_COORDINATOR = text(
 
 @dataclass(frozen=True, slots=True)
 class TableDifference:
-    """Rows of theirs that do not stand aside, that stand there with another text, and that stand there alone.
+    """Attached rows that the side tables lack or have with another text, and rows that only the side tables have.
 
     `unknown` are rows of which an earlier version kept nothing to compare the texts by.
     """
@@ -97,21 +97,21 @@ async def written_to(connection: AsyncConnection, attachment: Attachment, *, dis
     return Writes(inserted=found.inserted, updated=found.updated, deleted=found.deleted, files=found.files)
 
 
-async def stale(
+async def staleness_notes(
     name: str, attachment: Attachment, connection: AsyncConnection, *, distributed: bool
 ) -> tuple[str, ...]:
-    """What a search should say of what it reads aside; nothing where the table was not written to since."""
+    """What a search should note about the side tables it reads; empty where the table was not written to since."""
     aside = attachment.aside
     if aside is None:
         return ()
     now = await written_to(connection, attachment, distributed=distributed) if aside.writes else None
     if now is not None and now == aside.writes:
         return ()
-    return (f"{_told(attachment.table, aside, now)} {way_out(name)}",)
+    return (f"{_written_since(attachment.table, aside, now)} {way_out(name)}",)
 
 
-async def behind(store: Store, view: CollectionView) -> str:
-    """The same of a collection; by the number of rows, where there are no counters. Nothing where nothing is aside."""
+async def staleness_sentence(store: Store, view: CollectionView) -> str:
+    """The same of a collection, by the number of rows where there are no counters; empty without side tables."""
     attachment = Attachment.of(view)
     aside, table = attachment.aside, attachment.table
     if aside is None:
@@ -119,7 +119,7 @@ async def behind(store: Store, view: CollectionView) -> str:
     if aside.writes is not None:
         async with store.begin(read_only=True) as connection:
             distributed = store.capabilities.distributed
-            return " ".join(await stale(view.name, attachment, connection, distributed=distributed))
+            return " ".join(await staleness_notes(view.name, attachment, connection, distributed=distributed))
     rows = await count(store, table, attachment.facts)
     if rows == aside.rows:
         return ""
@@ -133,7 +133,7 @@ def way_out(name: str) -> str:
     )
 
 
-def _told(table: AttachedTable, aside: SideTables, now: Writes | None) -> str:
+def _written_since(table: AttachedTable, aside: SideTables, now: Writes | None) -> str:
     then, since = aside.writes, f"since its words were taken aside on {aside.built_at:%Y-%m-%d at %H:%M} UTC"
     if then is None or now is None:
         return f"Whether {table.full_name} changed {since} cannot be told without comparing its rows."
@@ -147,10 +147,10 @@ def _told(table: AttachedTable, aside: SideTables, now: Writes | None) -> str:
     return f"{table.full_name} was written to {since}: {rows}{whole}. This was searched as it was then."
 
 
-def compared(attachment: Attachment) -> Select[Any]:
-    """Every row that differs: `id`, the `key` that it has aside, and whether it is `new`, `changed` or `gone`.
+def differing_rows(attachment: Attachment) -> Select[Any]:
+    """Every row that differs: `id`, its `key` in the side tables, and whether it is `new`, `changed` or `gone`.
 
-    Theirs is read first, into a table of its own, so that on a cluster too it can be joined with ours.
+    The attached rows are materialized first, so that a cluster can join them with ours.
     """
     rows = AttachedColumns(attachment.table, attachment.facts).digested().subquery("found")
     now = select(rows.c.id, rows.c.digest).cte("now").prefix_with("MATERIALIZED")
@@ -164,8 +164,8 @@ def compared(attachment: Attachment) -> Select[Any]:
 
 
 async def difference(store: Store, namespace: str, attachment: Attachment) -> TableDifference:
-    """How many rows differ. Reads every row of theirs, and changes nothing."""
-    rows = compared(attachment).subquery("differs")
+    """How many rows differ. Reads every attached row, and changes nothing."""
+    rows = differing_rows(attachment).subquery("differs")
     counted = (func.count().filter(rows.c[name]).label(name) for name in ("new", "changed", "gone", "unknown"))
     try:
         async with store.begin(namespace, read_only=True) as connection:

@@ -40,18 +40,18 @@ class TableTemplate(ABC):
 
     async def tables(self, *columns: str, beginning: str = "") -> list[str]:
         """The tables that have all these columns, in the order of their names."""
-        asked = {"namespace": self.namespace, "columns": list(columns), "beginning": beginning}
-        return list(await self.connection.scalars(text(attach.WITH_COLUMNS), asked))
+        values = {"namespace": self.namespace, "columns": list(columns), "beginning": beginning}
+        return list(await self.connection.scalars(text(attach.WITH_COLUMNS), values))
 
     async def parent(
         self, table_name: str, column_name: str, *keys: str, where: ColumnElement[bool] | None = None
     ) -> tuple[str, str] | None:
-        """The first of these keys that some row names a document by."""
+        """The first of these keys under which some row names its document."""
         holder: ColumnClause[Any] = column(column_name)
         relation = table(table_name, holder, schema=self.namespace)
         for key in keys:
-            told = without_nul(holder, sql_cast(holder, JSON).op("->>", return_type=Text())(literal(key, Text)))
-            some = select(literal(1)).select_from(relation).where(told.not_in(("", "None"))).limit(1)
+            value = without_nul(holder, sql_cast(holder, JSON).op("->>", return_type=Text())(literal(key, Text)))
+            some = select(literal(1)).select_from(relation).where(value.not_in(("", "None"))).limit(1)
             if await self.connection.scalar(some if where is None else some.where(where)):
                 return column_name, key
         return None
@@ -60,7 +60,7 @@ class TableTemplate(ABC):
         return await attach.relation(self.connection, self.namespace, name)
 
     async def needed(self, *candidates: str) -> tuple[str, Relation]:
-        """The first of these relations that is there."""
+        """The first of these relations that exists."""
         for name in candidates:
             if relation := await self.found(name):
                 return name, relation
@@ -81,18 +81,18 @@ class TableTemplate(ABC):
         stored: ColumnClause[Any] = column(identifier)
         relation = table(name, stored, schema=self.namespace)
         same = func.count() == func.count(stored.distinct())
-        asked = select(same).select_from(relation)
-        return bool(await self.connection.scalar(asked if where is None else asked.where(where)))
+        query = select(same).select_from(relation)
+        return bool(await self.connection.scalar(query if where is None else query.where(where)))
 
 
-likes: Registry[type[TableTemplate]] = Registry("library whose tables can be attached")
+table_templates: Registry[type[TableTemplate]] = Registry("library whose tables can be attached")
 
 
-async def like(
+async def template_mapping(
     name: str, store: Store, which: str, model: str, *, namespace: str = "public", language: str = "english"
 ) -> AttachedTable:
     """The mapping of a table (or, for LangChain, a collection) that a library made. Looks, and changes nothing."""
-    library = likes[name]
+    library = table_templates[name]
     async with store.begin(read_only=True) as connection:
         if "." in which and which not in await library(connection, namespace, model, language).names():
             other, table_name = relation_name(which)
@@ -101,18 +101,18 @@ async def like(
         return await library(connection, namespace, model, language).mapping(which)
 
 
-async def made_by(name: str, store: Store) -> list[str]:
-    """All that the library has on this server, as `like` takes them: in another schema than public with its name."""
+async def template_tables(name: str, store: Store) -> list[str]:
+    """All tables of the library on this server, as `template_mapping` takes them: with a schema other than public."""
     found = []
     async with store.begin(read_only=True) as connection:
         schemas = sorted(await connection.scalars(text(attach.SCHEMAS)), key=lambda each: (each != "public", each))
         for schema in schemas:
-            names = await likes[name](connection, schema, "", "").names()
+            names = await table_templates[name](connection, schema, "", "").names()
             found += names if schema == "public" else [written_name(schema, each) for each in names]
     return found
 
 
-@likes.register("langchain")
+@table_templates.register("langchain")
 class LangChain(TableTemplate):
     """LangChain's PGVector (a collection by name or uuid), or a table of its PGVectorStore (by the table's name)."""
 
@@ -128,17 +128,24 @@ class LangChain(TableTemplate):
         if len(chosen) > 1:
             raise StoreError(f"LangChain has {len(chosen)} collections {which!r}. Give the uuid: {', '.join(chosen)}.")
         if chosen:
-            return await self._shared(chosen[0])
+            return await self._shared_table(chosen[0])
         relation = await self.found(which)
-        if relation and set(OWN_TABLE) <= set(relation.columns):
-            return await self._own_table(which, relation)
-        raise UnknownName(
-            "LangChain collection or PGVectorStore table",
-            which,
-            await self.names(),
-            way_out=f"Looked in the schema {self.namespace!r}. A table with columns of other names is attached without "
-            "--like, column by column.",
-        )
+        if relation is None or not set(OWN_TABLE) <= set(relation.columns):
+            raise UnknownName(
+                "LangChain collection or PGVectorStore table",
+                which,
+                await self.names(),
+                way_out=f"Looked in the schema {self.namespace!r}. A table with columns of other names is attached "
+                "without --like, column by column.",
+            )
+        optional = {"tsv": "content_tsv", "metadata": "langchain_metadata"}
+        there: dict[str, Any] = {field: column for field, column in optional.items() if column in relation.columns}
+        plain = next((each for each in SOURCES if each in relation.columns), None)  # one of its metadata_columns
+        if plain is not None:
+            there["parent"] = plain
+        elif "metadata" in there:
+            there["parent"] = await self.parent(which, there["metadata"], *SOURCES)
+        return self.mapped(which, id="langchain_id", text="content", **there)
 
     async def _collections(self) -> list[tuple[str, str]]:
         if not await self.found("langchain_pg_collection"):
@@ -150,40 +157,24 @@ class LangChain(TableTemplate):
         )
         return [(row[0], row[1] or "") for row in rows]
 
-    async def _shared(self, collection: str) -> AttachedTable:
+    async def _shared_table(self, collection: str) -> AttachedTable:
+        """One collection of all that share LangChain's table."""
+        of_collection = sql_cast(column("collection_id"), Text) == literal(collection)
         name, relation = await self.needed("langchain_pg_embedding")
+        identifier = "id"
+        if identifier not in relation.columns:  # before, `custom_id` held the user's ids, if there were any
+            identifier = "custom_id" if await self.distinct(name, "custom_id", of_collection) else "uuid"
         return self.mapped(
             name,
-            id=await self._identifier(name, relation, collection),
+            id=identifier,
             text="document",
             metadata="cmetadata",
             where={"collection_id": collection},
-            parent=await self.parent(name, "cmetadata", *SOURCES, where=_of(collection)),
+            parent=await self.parent(name, "cmetadata", *SOURCES, where=of_collection),
         )
 
-    async def _identifier(self, name: str, relation: Relation, collection: str) -> str:
-        """`id` today. Before, `custom_id` held the user's ids, if there were any, beside a uuid."""
-        if "id" in relation.columns:
-            return "id"
-        return "custom_id" if await self.distinct(name, "custom_id", _of(collection)) else "uuid"
 
-    async def _own_table(self, name: str, relation: Relation) -> AttachedTable:
-        optional = {"tsv": "content_tsv", "metadata": "langchain_metadata"}
-        there: dict[str, Any] = {field: column for field, column in optional.items() if column in relation.columns}
-        plain = next((each for each in SOURCES if each in relation.columns), None)  # one of its metadata_columns
-        if plain is not None:
-            there["parent"] = plain
-        elif "metadata" in there:
-            there["parent"] = await self.parent(name, there["metadata"], *SOURCES)
-        return self.mapped(name, id="langchain_id", text="content", **there)
-
-
-def _of(collection: str) -> ColumnElement[bool]:
-    """The rows of one collection, of all that share LangChain's table."""
-    return sql_cast(column("collection_id"), Text) == literal(collection)
-
-
-@likes.register("llamaindex")
+@table_templates.register("llamaindex")
 class LlamaIndex(TableTemplate):
     """LlamaIndex's PGVectorStore, by its table_name, which the library puts `data_` before."""
 
@@ -198,7 +189,7 @@ class LlamaIndex(TableTemplate):
         return self.mapped(name, id=identifier, text="text", metadata="metadata_", tsv=tsv, parent=parent)
 
 
-@likes.register("haystack")
+@table_templates.register("haystack")
 class Haystack(TableTemplate):
     """Haystack's PgvectorDocumentStore, by its table_name; haystack_documents by default."""
 

@@ -738,7 +738,7 @@ PROTECTIONS: Final = (
     Protection(
         "a right that nobody needs is revoked",
         "core/store/grants.py",
-        "if OUR_ROLES.fullmatch(grant.role) and not _is_needed(grant, tables):",
+        "if OUR_ROLES.fullmatch(grant.role) and not needed:",
         "if False:",
         f"{GRANTED}::test_what_lies_in_the_trash_holds_no_right_on_anybodys_table",
         f"{GRANTED}::test_what_the_owner_attached_or_let_be_read_is_granted",
@@ -746,7 +746,7 @@ PROTECTIONS: Final = (
     Protection(
         "a right that somebody needs is not revoked",
         "core/store/grants.py",
-        "if OUR_ROLES.fullmatch(grant.role) and not _is_needed(grant, tables):",
+        "if OUR_ROLES.fullmatch(grant.role) and not needed:",
         "if OUR_ROLES.fullmatch(grant.role):",
         f"{GRANTED}::test_a_right_that_another_attached_collection_needs_stays",
         f"{GRANTED}::test_viewers_see_nothing_of_the_trash_and_change_nothing_in_it",
@@ -868,9 +868,9 @@ PROTECTIONS: Final = (
     Protection(
         "a document and what is made of it are one transaction",
         "core/store/ingest.py",
-        "            await bulk_load.copy(connection, ITEM_TABLE, _item_rows(change, item_keys))\n",
+        "            await bulk_load.copy(connection, ITEM_TABLE, rows)\n",
         "            async with self.store.begin(self.view.namespace) as other:\n"
-        "                await bulk_load.copy(other, ITEM_TABLE, _item_rows(change, item_keys))\n",
+        "                await bulk_load.copy(other, ITEM_TABLE, rows)\n",
         f"{CUT}::test_an_ingest_whose_connections_are_cut_or_truncated_says_so_and_goes_on_when_run_again",
         f"{CUT}::test_delays_cost_an_ingest_time_and_nothing_else",
     ),

@@ -24,25 +24,25 @@ from evals.types import DEFAULT_QUERY_SET
 from workbench.components import deleted, feedback, table
 from workbench.components.cards import shortened
 from workbench.components.feedback import Question, start_or_refuse
-from workbench.components.table import DataTable, TableColumn, TableRow
+from workbench.components.table import DataColumn, DataRow, DataTable
 from workbench.screens.collections.state import address, links_of
 from workbench.services import collection_jobs, collections, uploads
 from workbench.services.collections import LOOKS, OUTCOMES, CollectionSummary, format_bytes, plural
 
 FLAWS_SHOWN: Final = 100
 FLAWS: Final = (
-    TableColumn("what", "What is wrong, in a sentence.", long=True),
-    TableColumn("id", "The document, query or label that it is about."),
-    TableColumn("where", "File and line, where the source has such.", long=True),
-    TableColumn("what was done"),
+    DataColumn("what", "What is wrong, in a sentence.", long=True),
+    DataColumn("id", "The document, query or label that it is about."),
+    DataColumn("where", "File and line, where the source has such.", long=True),
+    DataColumn("what was done"),
 )
 
 
 def draw_flaws(key: str, flaws: Iterable[Mapping[str, Any]], total: int) -> None:
-    """Remarks row by row, the first of them."""
+    """The first remarks on an input, row by row."""
     rows = list(flaws)[:FLAWS_SHOWN]
     lines = [
-        TableRow(
+        DataRow(
             str(at),
             (
                 str(flaw["message"]),
@@ -59,7 +59,7 @@ def draw_flaws(key: str, flaws: Iterable[Mapping[str, Any]], total: int) -> None
 
 
 def flaw_rows(flaws: Iterable[Flaw]) -> list[dict[str, str]]:
-    """The first of them, as they are kept in the store."""
+    """The first flaws, as rows of the store have them."""
     return [
         {"place": str(flaw.place), "subject": flaw.subject, "outcome": flaw.outcome, "message": flaw.message}
         for flaw in islice(flaws, FLAWS_SHOWN)
@@ -67,7 +67,7 @@ def flaw_rows(flaws: Iterable[Flaw]) -> list[dict[str, str]]:
 
 
 def draw_problem(error: Exception) -> None:
-    """What went wrong, uploaded files under the names that they were sent by."""
+    """An error, in which uploaded files have the names that they were sent with."""
     found = error.flaws if isinstance(error, FewerLabels) else ()
     if isinstance(error, InputError):
         error = InputError(uploads.with_sent_names(str(error)))
@@ -80,11 +80,11 @@ def draw_problem(error: Exception) -> None:
 WIDTH: Final = 420  # pixels, where there are as many
 _dropping: Final = Question("sets.asking", "Drop the query set?")
 COLUMNS: Final = (
-    TableColumn("query set"),
-    TableColumn("queries", right=True),
-    TableColumn("labelled", "Queries that have a label: only these can be scored.", right=True),
-    TableColumn("labels", "Judgements: a query, a document and a grade.", right=True),
-    TableColumn("changed", "Coordinated universal time.", wide=True),
+    DataColumn("query set"),
+    DataColumn("queries", right=True),
+    DataColumn("labelled", "Queries that have a label: only these can be scored.", right=True),
+    DataColumn("labels", "Judgements: a query, a document and a grade.", right=True),
+    DataColumn("changed", "Coordinated universal time.", wide=True),
 )
 
 
@@ -93,14 +93,14 @@ def list_sets(store: Store, view: CollectionView) -> list[QuerySetSummary]:
 
 
 def chosen_set() -> str:
-    """The set that the address names, or the usual one."""
+    """The query set of the address, or the default one."""
     return address.current().set or DEFAULT_QUERY_SET
 
 
 def draw_sets(sets: Sequence[QuerySetSummary]) -> None:
-    """All there are. Opened, one shows its queries."""
+    """All query sets; a click shows the queries of one."""
     lines = [
-        TableRow(
+        DataRow(
             each.name,
             (
                 each.name,
@@ -120,7 +120,7 @@ def draw_sets(sets: Sequence[QuerySetSummary]) -> None:
 
 
 def pick_set(sets: Sequence[QuerySetSummary]) -> QuerySetSummary | None:
-    """The choice among them; None where the address names one that is not there, which is said."""
+    """A chooser of the query set; None, with an error, where the address names one that does not exist."""
     found = next((each for each in sets if each.name == chosen_set()), None)
     if found is None and address.current().set:
         there = ", ".join(f"`{each.name}`" for each in sets) or "none"
@@ -139,7 +139,7 @@ def _with_counts(sets: Sequence[QuerySetSummary]) -> dict[str, str]:
 
 
 def no_queries_note() -> None:
-    """What it would take to have some."""
+    """How to get queries."""
     st.html(
         '<div class="rb-nothing">There are no queries, so variants can be looked at but not scored. Write some, make '
         "them of the documents' own words, or bring labels that somebody has.</div>"
@@ -153,7 +153,7 @@ def no_queries_note() -> None:
 
 
 def drop_button(view: CollectionView, query_set: QuerySetSummary) -> None:
-    """The button, and the question that it asks."""
+    """The button that asks for confirmation."""
     st.button(
         "Drop this set",
         key="sets.drop",
@@ -164,7 +164,7 @@ def drop_button(view: CollectionView, query_set: QuerySetSummary) -> None:
 
 
 def draw_drop_question(store: Store, view: CollectionView, query_set: QuerySetSummary) -> None:
-    """Outside of fragments, as a dialog has to be."""
+    """The confirmation, outside of fragments, as a dialog has to be."""
     if _dropping.about == f"{view.name}\n{query_set.name}":
         _confirm(store, view, query_set)
 
@@ -191,7 +191,7 @@ LONGEST_ORIGIN: Final = 200
 
 
 def head(store: Store, row: CollectionSummary) -> None:
-    """Its name, its state, and where to go with it."""
+    """Name, state, and links."""
     with st.container(horizontal=True, vertical_alignment="center", key="collections.title"):
         st.html(f'<h2 class="rb-name">{html.escape(row.name)}</h2>', width="content")
         links_of(row.name, labelled=bool(row.labels), query_set=address.current().set)
@@ -262,19 +262,19 @@ def _facts(view: CollectionView) -> None:
 
 def _chunk_sets(rows: Sequence[Mapping[str, Any]]) -> None:
     columns = (
-        TableColumn("chunk set"),
-        TableColumn("cut by", long=True),
-        TableColumn("texts", "What a search can find.", right=True),
-        TableColumn(
+        DataColumn("chunk set"),
+        DataColumn("cut by", long=True),
+        DataColumn("texts", "What a search can find.", right=True),
+        DataColumn(
             "words a text",
             "Lexemes of the text-search configuration, stop words left out, on average.",
             right=True,
             wide=True,
         ),
-        TableColumn("embedded by", long=True),
+        DataColumn("embedded by", long=True),
     )
     lines = [
-        TableRow(
+        DataRow(
             row["name"],
             (
                 row["name"],
@@ -296,7 +296,7 @@ def _chunker(written: str) -> str:
 
 
 def _labels(described: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
-    """How queries and labels are spread, or what it would take to have some."""
+    """The distribution of queries and labels, or how to get some."""
     st.html("<h3>Queries and labels</h3>")
     if not any(each.queries for each in sets):
         no_queries_note()
@@ -313,7 +313,7 @@ def _labels(described: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> No
     }
     for column, (title, (name, count)) in zip(st.columns(3), parts.items(), strict=True):
         with column:
-            lines = [TableRow(str(row[name]), (str(row[name]), f"{row[count]:,}")) for row in described[title]]
+            lines = [DataRow(str(row[name]), (str(row[name]), f"{row[count]:,}")) for row in described[title]]
             empty = "No query has a label yet."
-            columns = (TableColumn(name), TableColumn(count, right=True))
+            columns = (DataColumn(name), DataColumn(count, right=True))
             table.draw(f"about.{name}", DataTable(title, columns, lines, empty=empty, tall=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from evals.collections import load
 from evals.sources import sources
 from workbench.components import feedback, form, table
 from workbench.components.cards import shortened
-from workbench.components.table import DataTable, TableColumn, TableRow
+from workbench.components.table import DataColumn, DataRow, DataTable
 from workbench.screens.collections import attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.corrections import author
@@ -43,272 +44,6 @@ from workbench.services.collections import (
 from workbench.services.form_fields import summary
 from workbench.services.uploads import SourceSpec
 
-
-def draw_chunker(key: str, *, optional: bool = False, chosen: str = "headings") -> dict[str, Any] | None:
-    """A chunker's spec; None where documents are to stay whole, which has to be `optional`."""
-    kinds = sorted(each for each in chunkers if each != "none" or not optional)
-    options = [*kinds, ""] if optional else kinds
-    st.session_state.setdefault(f"{key}.chunker", chosen)
-    kind = st.selectbox(
-        "Cut documents by",
-        options,
-        key=f"{key}.chunker",
-        format_func=lambda name: name.replace("_", " ") or "nothing: whole documents only",
-    )
-    if not kind:
-        return None
-    model = chunkers[kind]
-    st.html(f'<p class="rb-summary">{html.escape(summary(model))}</p>')
-    source = st.session_state.setdefault(f"{key}.chunker.{kind}", "")
-    changed = form.draw(model, source, f"{key}.options.{kind}") if model.model_fields else None
-    if changed is not None:
-        st.session_state[f"{key}.chunker.{kind}"] = source = changed
-    return {"kind": kind, **tomllib.loads(source)}
-
-
-def fill_chunker(key: str, spec: dict[str, Any] | None) -> None:
-    """So that it is drawn with these options."""
-    kind = spec["kind"] if spec else ""
-    st.session_state[f"{key}.chunker"] = kind
-    if spec:
-        lines = [f"{name} = {_written(value)}" for name, value in spec.items() if name != "kind"]
-        st.session_state[f"{key}.chunker.{kind}"] = "\n".join(lines)
-
-
-def _written(value: Any) -> str:
-    import json
-
-    return json.dumps(value)  # numbers, texts and truth values read the same in TOML
-
-
-USUAL_LANGUAGE: Final = "english"
-_AS_IT_WISHES: Final = "add.wishes"
-_WISHED: Final = "add.wished by"  # the source whose wishes the form began with
-REFILLED: Final = "an earlier try"
-Plain = dict[str, Any]
-
-
-def draw_plan(store: Store, summaries: Sequence[CollectionSummary], name: str, preview: SourcePreview) -> Plain:
-    there = next((row for row in summaries if row.name == composed(name)), None)
-    if there is not None and not there.attached:
-        return _refresh(store, name)
-    _wished(preview)
-    left, right = st.columns(2, gap="large")
-    with left:
-        chunks = _chunks(preview)
-    with right:
-        known = bridge.run(services_collections.languages(store))
-        if st.session_state.get("add.language") not in known:
-            st.session_state["add.language"] = "simple"
-        chosen = st.selectbox(
-            "Language",
-            known,
-            key="add.language",
-            help="PostgreSQL's text-search configuration: it knows stop words and inflections. `simple` knows none.",
-        )
-        made = {**_model(summaries, preview.size), "language": chosen, **_fields(preview)}
-    return {**made, "chunks": chunks, **_more(new=True)}
-
-
-def _wished(preview: SourcePreview) -> None:
-    """What the source wishes is what its form begins with."""
-    state, of = st.session_state, repr(preview.source)
-    if state.get(_WISHED) not in (of, REFILLED):
-        state["add.fields"] = list(preview.wishes.get("fields", ()))
-        state["add.language"] = preview.wishes.get("language", USUAL_LANGUAGE)
-        state[_AS_IT_WISHES] = True
-    state[_WISHED] = of
-
-
-def _chunks(preview: SourcePreview) -> Plain:
-    """The chunk sets that the source wishes for, or one of one's own."""
-    if wished := preview.wishes.get("chunks"):
-        told = "; ".join(f"{name}: {chunker_text(spec)}" for name, spec in wished.items())
-        if st.checkbox("Cut it as whoever made it recommends", key=_AS_IT_WISHES):
-            st.html(f'<p class="rb-summary">{html.escape(told)}</p>')
-            return dict(wished)
-    chunker = draw_chunker("add", optional=True)
-    return {"default": chunker} if chunker else {}
-
-
-def _refresh(store: Store, name: str) -> Plain:
-    """Of a collection that is there: what it is made of stays."""
-    st.html(
-        f"<p>There is a collection <code>{html.escape(name)}</code> already. What is new or changed is brought in, cut "
-        "and embedded as the rest of it; unchanged documents cost nothing. For another chunking or model take another "
-        "name, or extend it afterwards.</p>"
-    )
-    made = load.plan_of(bridge.run(collections.get(store, name)))
-    return {"chunks": made.chunks, "models": made.models, "embed_items": made.embed_items, **_more(new=False)}
-
-
-def _model(summaries: Sequence[CollectionSummary], size: int | None) -> Plain:
-    st.session_state.setdefault("add.model", DEFAULT_MODEL)
-    model = st.selectbox(
-        "Embedding model",
-        [*known_models(summaries), ""],
-        key="add.model",
-        format_func=lambda name: name or "none: search by words only",
-        accept_new_options=True,
-        help="A sentence-transformers name, a folder, or openai:NAME for the endpoint at RANKBOOK_EMBEDDING_URL. More "
-        "can be added later.",
-    )
-    many = f"The texts of about {size:,} documents go" if size is not None else "The texts of all documents go"
-    feedback.endpoint_note(cost_notice.for_embedding((model or "").strip(), many))
-    return {"models": (model.strip(),) if model and model.strip() else ()}
-
-
-def _fields(preview: SourcePreview) -> Plain:
-    chosen = st.multiselect(
-        "Fields for filters",
-        list(dict.fromkeys([*preview.fields, *st.session_state["add.fields"]])),
-        key="add.fields",
-        accept_new_options=True,
-        placeholder="None; type a name or choose",
-        help="Metadata fields that get an index. Every field can be filtered by; an indexed one is fast.",
-    )
-    return {"fields": tuple(chosen)}
-
-
-def _more(*, new: bool) -> Plain:
-    with st.expander("More"):
-        made: Plain = {}
-        if new:
-            made["embed_items"] = _switch("items", "Embed whole documents too", given=True)
-            half = _switch("half", "Index vectors in half precision: half the size", given=False)
-            made |= {"index": "halfvec"} if half else {}
-        else:
-            made["prune"] = _switch("prune", "Remove documents that the source no longer has", given=False)
-        made["check"] = _switch("check", "Look for near-duplicates and leaked queries", given=True)
-    return made
-
-
-def _switch(name: str, label: str, *, given: bool) -> bool:
-    st.session_state.setdefault(f"add.{name}", given)
-    return st.checkbox(label, key=f"add.{name}")
-
-
-def refill_plan(plan: Mapping[str, Any]) -> None:
-    """The widgets as a plan says."""
-    state = st.session_state
-    known = {"language": "language", "embed_items": "items", "prune": "prune", "check": "check"}
-    for field, widget in known.items():
-        if field in plan:
-            state[f"add.{widget}"] = plan[field]
-    state["add.model"] = next(iter(plan.get("models", ())), "")
-    state["add.half"] = plan.get("index") == "halfvec"
-    if "fields" in plan:
-        state["add.fields"] = list(plan["fields"])
-    if "chunks" in plan:
-        state[_AS_IT_WISHES] = len(plan["chunks"]) > 1  # no form makes several
-        fill_chunker("add", plan["chunks"].get("default"))
-    state[_WISHED] = REFILLED
-
-
-SHOWN: Final = 5
-LONGEST: Final = 160
-COLUMNS: Final = {"id": "Id", "text": "Text", "title": "Title"}
-USUAL: Final = "the usual one"
-
-
-def draw_preview(preview: SourcePreview, given: SourceSpec) -> None:
-    st.html(f'<p class="rb-report">{_said(preview)}</p>')
-    for note in preview.notes:
-        st.html(f'<p class="rb-report">{html.escape(note)}</p>')
-    if preview.columns:
-        _columns(preview, given)
-    if preview.problem is not None:
-        draw_problem(preview.problem)
-    elif preview.documents:
-        documents = [
-            TableRow(str(at), (each.id, each.title, _start(each.text)))
-            for at, each in enumerate(preview.documents[:SHOWN])
-        ]
-        columns = (TableColumn("first documents: id"), TableColumn("title"), TableColumn("text", long=True))
-        table.draw("look.documents", DataTable("The first documents", columns, documents))
-        if preview.queries:
-            grades = {label.query_id: 0 for label in preview.labels}
-            for label in preview.labels:
-                grades[label.query_id] += 1
-            queries = [
-                TableRow(str(at), (each.id, _start(each.text), str(grades.get(each.id, ""))))
-                for at, each in enumerate(preview.queries[:SHOWN])
-            ]
-            among = TableColumn("labels", f"Among the first {SAMPLE} labels.", right=True)
-            columns = (TableColumn("first queries: id"), TableColumn("text", long=True), among)
-            table.draw("look.queries", DataTable("The first queries", columns, queries))
-    if preview.flaws:
-        with st.expander(f"{plural(len(preview.flaws), 'remark')} on the first rows"):
-            draw_flaws("look.flaws", flaw_rows(preview.flaws), len(preview.flaws))
-    draw_options()
-
-
-def draw_options() -> None:
-    """Whatever the source can be told, as the command takes it."""
-    with st.expander("Options of the source"):
-        st.text_area(
-            "One a line, as name=value",
-            key="add.options",
-            placeholder="columns.metadata=...\nqueries_path=/home/me/queries.csv\nlabels_path=/home/me/labels.csv",
-            help="The same as `--option` of `rankbook data add`.",
-        )
-
-
-def _said(preview: SourcePreview) -> str:
-    taken = f"Taken for: <strong>{html.escape(preview.taken_for)}</strong>"
-    if preview.fetched:
-        return f"{taken} {_download(preview)}"
-    about = f"About {plural(preview.size, 'document')}. " if preview.size is not None else ""
-    labelled = _some(len(preview.queries), "query", "queries") + _some(len(preview.labels), "label")
-    return f"{taken} {about}{labelled or 'No queries and no labels: it can be searched, not scored. '}"
-
-
-def _some(count: int, one: str, more: str = "") -> str:
-    """Of rows that were counted no further than the sample."""
-    if count >= SAMPLE:
-        return f"{count} or more {more or f'{one}s'}. "
-    return f"{plural(count, one, more)}. " if count else ""
-
-
-def _download(preview: SourcePreview) -> str:
-    entry = preview.download
-    if entry is None:
-        return "It is fetched by ir_datasets; how large it is, is not known here."
-    size = f", {entry.download_mb:,g} MB to download" if entry.download_mb else ""
-    said = f"{entry.documents:,} documents, {entry.queries:,} queries{size}. Licence: {entry.licence}. {entry.note}"
-    return html.escape(said)
-
-
-def _start(text: str) -> str:
-    return shortened(" ".join(text[: LONGEST * 4].split()), LONGEST)
-
-
-# -- columns of a table ------------------------------------------------------------------------------------------------
-
-
-def _columns(preview: SourcePreview, given: SourceSpec) -> None:
-    """Which of them make a document; said once more where the guess is wrong."""
-    for place, (name, label) in zip(st.columns(len(COLUMNS)), COLUMNS.items(), strict=True):
-        with place:
-            st.selectbox(
-                f"{label} column",
-                [USUAL, *preview.columns],
-                key=_key(given, name),
-                help="By default the first there is of the usual names, such as id and text.",
-            )
-
-
-def column_options(given: SourceSpec) -> list[str]:
-    """The choices made above, as options of the source."""
-    chosen = {name: st.session_state.get(_key(given, name), USUAL) for name in COLUMNS}
-    return [f"columns.{name}={column}" for name, column in chosen.items() if column != USUAL]
-
-
-def _key(given: SourceSpec, name: str) -> str:
-    """Of these files alone: other tables have other columns."""
-    return f"add.column.{sha256(repr(given).encode()).hexdigest()[:12]}.{name}"
-
-
 WAYS: Final = {
     "path": "On this machine",
     "public": "Public or bundled",
@@ -316,57 +51,69 @@ WAYS: Final = {
     "attach": "Attach a table",
 }
 LARGEST: Final = 500  # megabytes a file: an upload goes through memory
-KEPT: Final = "kept"  # stands for the files of an upload that another try is made with
+KEPT: Final = "kept"  # stands for the uploaded files of an earlier try
+SHOWN: Final = 5  # rows of a preview
+LONGEST: Final = 160  # characters of a text in it
+COLUMNS: Final = {"id": "Id", "text": "Text", "title": "Title"}
+USUAL: Final = "the usual one"
+RECOMMENDED: Final = "add.wishes"  # whether the source's own chunk sets are taken
+FILLED_FOR: Final = "add.wished by"  # the source whose recommendations the form began with
+EARLIER_TRY: Final = "an earlier try"
 
 
 def draw(store: Store, summaries: Sequence[CollectionSummary]) -> None:
     with st.container(border=True, key="add.form"), feedback.draw_errors():
         st.html('<h2 class="rb-name">Add a collection</h2>')
-        address.tabs("Where from", "add", WAYS, address.current().way)
-        if address.current().way == "attach":
+        way = address.current().way
+        address.tabs("Where from", "add", WAYS, way)
+        if way == "attach":
             attach.draw(store, summaries)
             return
-        given = _given(address.current().way, summaries)
+        given = _upload(summaries) if way == "upload" else _public() if way == "public" else _path()
         if given is None:
             return
-        mapped = replace(given, options=(*given.options, *_options(given)))
-        look = _looked(mapped)
-        if look is None:
+        typed = str(st.session_state.get("add.options") or "").splitlines()
+        columns = {name: st.session_state.get(_column_key(given, name), USUAL) for name in COLUMNS}
+        options = [f"columns.{name}={column}" for name, column in columns.items() if column != USUAL]
+        options += [line.strip() for line in typed if line.strip()]
+        source = replace(given, options=(*given.options, *options))
+        preview = _preview(source)
+        if preview is None:
             return
-        draw_preview(look, given)
-        if look.problem is not None:
+        _draw_preview(preview, given)
+        if preview.problem is not None:
             return
-        name = _name(given)
-        plan = draw_plan(store, summaries, name, look)
+        suggested = uploads.suggested_name(given.origin)
+        if st.session_state.get("add.suggested") != suggested or "add.name" not in st.session_state:
+            st.session_state["add.suggested"] = suggested
+            st.session_state["add.name"] = st.session_state.pop("add.name again", suggested)
+        name = st.text_input("Name", key="add.name", max_chars=60, placeholder="What it is to be called").strip()
+        if not name:
+            st.html("<p>Give it a name, by which it is searched and evaluated.</p>")
+        plan = _plan(store, summaries, name, preview)
         st.button(
             "Import",
             key="add.import",
             type="primary",
             icon=":material/download:",
             disabled=not name,
-            on_click=_begin,
-            args=(store, ImportRequest(name, mapped, plan)),
+            on_click=_start,
+            args=(store, ImportRequest(name, source, plan)),
         )
 
 
-def _begin(store: Store, request: ImportRequest) -> None:
+def _start(store: Store, request: ImportRequest) -> None:
     try:
         collection_jobs.start(store, "add", request.name, request=request, author=author())
     except RankbookError as error:
         st.session_state["collections.refused"] = error
     else:
         st.session_state.pop("add.looked", None)
-        st.session_state.pop("add.staged", None)  # the work puts the files away
+        st.session_state.pop("add.staged", None)  # the job deletes the files
         address.go(add="")
 
 
 # -- where from --------------------------------------------------------------------------------------------------------
-
-
-def _given(way: str, summaries: Sequence[CollectionSummary]) -> SourceSpec | None:
-    if way == "upload":
-        return _upload(summaries)
-    return _public() if way == "public" else _path()
 
 
 def _path() -> SourceSpec | None:
@@ -405,7 +152,7 @@ def _public() -> SourceSpec | None:
 
 
 def _upload(summaries: Sequence[CollectionSummary]) -> SourceSpec | None:
-    """The files in a folder of their own, put there once."""
+    """The uploaded files, staged once."""
     files = st.file_uploader(
         "Files",
         accept_multiple_files=True,
@@ -423,71 +170,254 @@ def _upload(summaries: Sequence[CollectionSummary]) -> SourceSpec | None:
     if staged is None and files:
         with st.spinner("Keeping the files"):
             services_collections.sweep([row.origin for row in summaries])
-            staged = st.session_state["add.staged"] = (ids, _staged(files))
+            folder = uploads.stage(files)
+            try:
+                staged = st.session_state["add.staged"] = (ids, uploads.detect_source(folder))
+            except RankbookError:
+                uploads.discard(folder)
+                raise
     return staged[1] if staged else None
 
 
-def _staged(files: Sequence[Any]) -> SourceSpec:
-    folder = uploads.stage(files)
-    try:
-        return uploads.detect_source(folder)
-    except RankbookError:
-        uploads.discard(folder)
-        raise
+# -- its first rows ----------------------------------------------------------------------------------------------------
 
 
-# -- how it is read ----------------------------------------------------------------------------------------------------
-
-
-def _options(given: SourceSpec) -> list[str]:
-    """What the columns were said to be below, and options as the command takes them."""
-    typed = str(st.session_state.get("add.options") or "").splitlines()
-    return [*column_options(given), *(line.strip() for line in typed if line.strip())]
-
-
-def _looked(origin: SourceSpec) -> SourcePreview | None:
-    """The look, taken once for the same files and options."""
+def _preview(source: SourceSpec) -> SourcePreview | None:
+    """The preview, made once for the same files and options."""
     kept = st.session_state.get("add.looked")
-    if kept is None or kept[0] != origin:
+    if kept is None or kept[0] != source:
         with st.spinner("Looking into it"):
             try:
-                kept = (origin, bridge.run(asyncio.to_thread(services_collections.preview_source, origin)))
+                kept = (source, bridge.run(asyncio.to_thread(services_collections.preview_source, source)))
             except RankbookError as error:
                 feedback.draw_error(error)
-                draw_options()
+                _draw_options()
                 return None
         st.session_state["add.looked"] = kept
-    look: SourcePreview = kept[1]
-    return look
+    preview: SourcePreview = kept[1]
+    return preview
 
 
-def _name(given: SourceSpec) -> str:
-    suggested = uploads.suggested_name(given.origin)
-    if st.session_state.get("add.suggested") != suggested or "add.name" not in st.session_state:
-        st.session_state["add.suggested"] = suggested
-        st.session_state["add.name"] = st.session_state.pop("add.name again", suggested)
-    name = st.text_input("Name", key="add.name", max_chars=60, placeholder="What it is to be called")
-    if not name.strip():
-        st.html(f"<p>{html.escape('Give it a name, by which it is searched and evaluated.')}</p>")
-    return name.strip()
+def _draw_preview(preview: SourcePreview, given: SourceSpec) -> None:
+    kind = f"Taken for: <strong>{html.escape(preview.taken_for)}</strong>"
+    if not preview.fetched:
+        about = f"About {plural(preview.size, 'document')}. " if preview.size is not None else ""
+        labelled = _counted(len(preview.queries), "query", "queries") + _counted(len(preview.labels), "label", "labels")
+        says = f"{about}{labelled or 'No queries and no labels: it can be searched, not scored. '}"
+    elif (entry := preview.download) is None:
+        says = "It is fetched by ir_datasets; how large it is, is not known here."
+    else:
+        size = f", {entry.download_mb:,g} MB to download" if entry.download_mb else ""
+        counts = f"{entry.documents:,} documents, {entry.queries:,} queries"
+        says = html.escape(f"{counts}{size}. Licence: {entry.licence}. {entry.note}")
+    st.html(f'<p class="rb-report">{kind} {says}</p>')
+    for note in preview.notes:
+        st.html(f'<p class="rb-report">{html.escape(note)}</p>')
+    if preview.columns:
+        for column, (name, label) in zip(st.columns(len(COLUMNS)), COLUMNS.items(), strict=True):
+            with column:
+                st.selectbox(
+                    f"{label} column",
+                    [USUAL, *preview.columns],
+                    key=_column_key(given, name),
+                    help="By default the first there is of the usual names, such as id and text.",
+                )
+    if preview.problem is not None:
+        draw_problem(preview.problem)
+    elif preview.documents:
+        _draw_rows(preview)
+    if preview.flaws:
+        with st.expander(f"{plural(len(preview.flaws), 'remark')} on the first rows"):
+            draw_flaws("look.flaws", flaw_rows(preview.flaws), len(preview.flaws))
+    _draw_options()
+
+
+def _counted(count: int, one: str, more: str) -> str:
+    """Counts end with the sample."""
+    if count >= SAMPLE:
+        return f"{count} or more {more}. "
+    return f"{plural(count, one, more)}. " if count else ""
+
+
+def _column_key(given: SourceSpec, name: str) -> str:
+    """Keys for these files only: other tables have other columns."""
+    return f"add.column.{sha256(repr(given).encode()).hexdigest()[:12]}.{name}"
+
+
+def _draw_rows(preview: SourcePreview) -> None:
+    def start(text: str) -> str:
+        return shortened(" ".join(text[: LONGEST * 4].split()), LONGEST)
+
+    documents = [
+        DataRow(str(at), (each.id, each.title, start(each.text))) for at, each in enumerate(preview.documents[:SHOWN])
+    ]
+    columns = (DataColumn("first documents: id"), DataColumn("title"), DataColumn("text", long=True))
+    table.draw("look.documents", DataTable("The first documents", columns, documents))
+    if preview.queries:
+        labels = {label.query_id: 0 for label in preview.labels}
+        for label in preview.labels:
+            labels[label.query_id] += 1
+        queries = [
+            DataRow(str(at), (each.id, start(each.text), str(labels.get(each.id, ""))))
+            for at, each in enumerate(preview.queries[:SHOWN])
+        ]
+        among = DataColumn("labels", f"Among the first {SAMPLE} labels.", right=True)
+        columns = (DataColumn("first queries: id"), DataColumn("text", long=True), among)
+        table.draw("look.queries", DataTable("The first queries", columns, queries))
+
+
+def _draw_options() -> None:
+    """Options of the source, as the command takes them."""
+    with st.expander("Options of the source"):
+        st.text_area(
+            "One a line, as name=value",
+            key="add.options",
+            placeholder="columns.metadata=...\nqueries_path=/home/me/queries.csv\nlabels_path=/home/me/labels.csv",
+            help="The same as `--option` of `rankbook data add`.",
+        )
+
+
+# -- how it is loaded --------------------------------------------------------------------------------------------------
+
+
+def _plan(store: Store, summaries: Sequence[CollectionSummary], name: str, preview: SourcePreview) -> dict[str, Any]:
+    there = next((row for row in summaries if row.name == composed(name)), None)
+    if there is not None and not there.attached:
+        st.html(
+            f"<p>There is a collection <code>{html.escape(name)}</code> already. What is new or changed is brought in, "
+            "cut and embedded as the rest of it; unchanged documents cost nothing. For another chunking or model take "
+            "another name, or extend it afterwards.</p>"
+        )
+        same = load.plan_of(bridge.run(collections.get(store, name)))
+        return {"chunks": same.chunks, "models": same.models, "embed_items": same.embed_items, **_more(new=False)}
+    state, of = st.session_state, repr(preview.source)
+    if state.get(FILLED_FOR) not in (of, EARLIER_TRY):  # the form begins with what the source recommends
+        state["add.fields"] = list(preview.wishes.get("fields", ()))
+        state["add.language"] = preview.wishes.get("language", "english")
+        state[RECOMMENDED] = True
+    state[FILLED_FOR] = of
+    left, right = st.columns(2, gap="large")
+    with left:
+        chunks = _chunks(preview)
+    with right:
+        state.setdefault("add.model", DEFAULT_MODEL)
+        model = st.selectbox(
+            "Embedding model",
+            [*known_models(summaries), ""],
+            key="add.model",
+            format_func=lambda name: name or "none: search by words only",
+            accept_new_options=True,
+            help="A sentence-transformers name, a folder, or openai:NAME for the endpoint at RANKBOOK_EMBEDDING_URL. "
+            "More can be added later.",
+        )
+        model = (model or "").strip()
+        size = "all documents" if preview.size is None else f"about {preview.size:,} documents"
+        feedback.endpoint_note(cost_notice.for_embedding(model, f"The texts of {size} go"))
+        languages = bridge.run(services_collections.languages(store))
+        if state.get("add.language") not in languages:
+            state["add.language"] = "simple"
+        language = st.selectbox(
+            "Language",
+            languages,
+            key="add.language",
+            help="PostgreSQL's text-search configuration: it knows stop words and inflections. `simple` knows none.",
+        )
+        fields = st.multiselect(
+            "Fields for filters",
+            list(dict.fromkeys([*preview.fields, *state["add.fields"]])),
+            key="add.fields",
+            accept_new_options=True,
+            placeholder="None; type a name or choose",
+            help="Metadata fields that get an index. Every field can be filtered by; an indexed one is fast.",
+        )
+    plan = {"models": (model,) if model else (), "language": language, "fields": tuple(fields), "chunks": chunks}
+    return {**plan, **_more(new=True)}
+
+
+def _chunks(preview: SourcePreview) -> dict[str, Any]:
+    """The chunk sets that the source recommends, or one of the person's own."""
+    if recommended := preview.wishes.get("chunks"):
+        sets = "; ".join(f"{name}: {chunker_text(spec)}" for name, spec in recommended.items())
+        if st.checkbox("Cut it as whoever made it recommends", key=RECOMMENDED):
+            st.html(f'<p class="rb-summary">{html.escape(sets)}</p>')
+            return dict(recommended)
+    chunker = draw_chunker("add", optional=True)
+    return {"default": chunker} if chunker else {}
+
+
+def _more(*, new: bool) -> dict[str, Any]:
+    def switch(name: str, label: str, *, default: bool) -> bool:
+        st.session_state.setdefault(f"add.{name}", default)
+        return st.checkbox(label, key=f"add.{name}")
+
+    with st.expander("More"):
+        plan: dict[str, Any] = {}
+        if new:
+            plan["embed_items"] = switch("items", "Embed whole documents too", default=True)
+            if switch("half", "Index vectors in half precision: half the size", default=False):
+                plan["index"] = "halfvec"
+        else:
+            plan["prune"] = switch("prune", "Remove documents that the source no longer has", default=False)
+        plan["check"] = switch("check", "Look for near-duplicates and leaked queries", default=True)
+    return plan
+
+
+def draw_chunker(key: str, *, optional: bool = False, chosen: str = "headings") -> dict[str, Any] | None:
+    """A chunker's spec; None for whole documents, where that is `optional`."""
+    kinds = sorted(each for each in chunkers if each != "none" or not optional)
+    st.session_state.setdefault(f"{key}.chunker", chosen)
+    kind = st.selectbox(
+        "Cut documents by",
+        [*kinds, ""] if optional else kinds,
+        key=f"{key}.chunker",
+        format_func=lambda name: name.replace("_", " ") or "nothing: whole documents only",
+    )
+    if not kind:
+        return None
+    model = chunkers[kind]
+    st.html(f'<p class="rb-summary">{html.escape(summary(model))}</p>')
+    source = st.session_state.setdefault(f"{key}.chunker.{kind}", "")
+    changed = form.draw(model, source, f"{key}.options.{kind}") if model.model_fields else None
+    if changed is not None:
+        st.session_state[f"{key}.chunker.{kind}"] = source = changed
+    return {"kind": kind, **tomllib.loads(source)}
+
+
+# -- another try -------------------------------------------------------------------------------------------------------
 
 
 def refill(request: ImportRequest) -> str:
-    """The form as it was filled in before; gives the way that it was."""
-    origin, state = request.origin, st.session_state
+    """Fill the form as before; gives the way to add."""
+    source, state = request.origin, st.session_state
     state["add.name again"] = request.name
     state.pop("add.suggested", None)
-    refill_plan(request.plan)
-    if uploads.is_staged(origin.origin):
-        state["add.staged"] = ((KEPT,), origin)
+    _refill_plan(request.plan)
+    if uploads.is_staged(source.origin):
+        state["add.staged"] = ((KEPT,), source)
         return "upload"
-    state["add.options"] = "\n".join(origin.options)
-    if (
-        origin.kind is None
-        and origin.origin in services_collections.public_collections()
-        and not Path(origin.origin).exists()
-    ):
-        state["add.public"] = origin.origin
+    state["add.options"] = "\n".join(source.options)
+    public = source.kind is None and source.origin in services_collections.public_collections()
+    if public and not Path(source.origin).exists():
+        state["add.public"] = source.origin
         return "public"
-    state["add.from"], state["add.kind"] = origin.origin, origin.kind or ""
+    state["add.from"], state["add.kind"] = source.origin, source.kind or ""
     return "path"
+
+
+def _refill_plan(plan: Mapping[str, Any]) -> None:
+    state = st.session_state
+    for field, widget in {"language": "language", "embed_items": "items", "prune": "prune", "check": "check"}.items():
+        if field in plan:
+            state[f"add.{widget}"] = plan[field]
+    state["add.model"] = next(iter(plan.get("models", ())), "")
+    state["add.half"] = plan.get("index") == "halfvec"
+    if "fields" in plan:
+        state["add.fields"] = list(plan["fields"])
+    if "chunks" in plan:
+        state[RECOMMENDED] = len(plan["chunks"]) > 1  # no form makes several
+        spec = plan["chunks"].get("default")
+        state["add.chunker"] = spec["kind"] if spec else ""
+        if spec:  # numbers, texts and truth values are written the same in JSON and TOML
+            lines = [f"{name} = {json.dumps(value)}" for name, value in spec.items() if name != "kind"]
+            state[f"add.chunker.{spec['kind']}"] = "\n".join(lines)
+    state[FILLED_FOR] = EARLIER_TRY

@@ -14,7 +14,7 @@ from core import bridge
 from core.embedding import DEFAULT_MODEL
 from core.errors import RankbookError
 from core.store import attached
-from core.store.attached import Advice, Attachment, discovery, likes
+from core.store.attached import Advice, Attachment, discovery, table_templates
 from core.store.attached.attach import Relation
 from core.store.attached.discovery import TablePreview
 from core.store.collections import CollectionView
@@ -23,7 +23,7 @@ from workbench.components import feedback
 from workbench.components import table as components_table
 from workbench.components.cards import shortened
 from workbench.components.feedback import start_or_refuse
-from workbench.components.table import DataTable, TableColumn, TableRow
+from workbench.components.table import DataColumn, DataRow, DataTable
 from workbench.screens.collections.state import address
 from workbench.services import attach, collection_jobs, collections, cost_notice
 from workbench.services.attach import AttachRequest
@@ -49,7 +49,7 @@ def draw_aside(store: Store, view: CollectionView) -> None:
                 f"{there.built_at:%Y-%m-%d at %H:%M} UTC.</p>"
             )
             with feedback.draw_errors():
-                if late := bridge.run(attached.behind(store, view)):
+                if late := bridge.run(attached.staleness_sentence(store, view)):
                     st.html(f'<p class="rb-report">{feedback.as_html(late)}</p>')
         with st.container(horizontal=True):
             if there is not None:
@@ -79,7 +79,7 @@ def draw_aside(store: Store, view: CollectionView) -> None:
 
 def _drop(store: Store, view: CollectionView) -> None:
     try:
-        bridge.run(attached.drop_aside(store, view))
+        bridge.run(attached.drop_side_tables(store, view))
     except RankbookError as error:
         st.session_state["collections.refused"] = error
 
@@ -126,8 +126,8 @@ def draw(store: Store, summaries: Sequence[CollectionSummary]) -> None:
         f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: '
         f"{html.escape(look.sentence)}.</p>"
     )
-    columns = (TableColumn("first rows: id"), TableColumn("title"), TableColumn("text", long=True))
-    lines = [TableRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
+    columns = (DataColumn("first rows: id"), DataColumn("title"), DataColumn("text", long=True))
+    lines = [DataRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
     components_table.draw("attach.rows", DataTable("The first rows", columns, lines, empty="No row is in it yet."))
     # Its name, and what else is to be done.
     key = _key(wanted, "name")
@@ -151,7 +151,7 @@ def draw(store: Store, summaries: Sequence[CollectionSummary]) -> None:
 
 
 def _begin(store: Store, wanted: AttachRequest) -> None:
-    """With what stands in the last boxes now: a click may come before the page has heard of what was typed."""
+    """With the values of the last widgets at the click, which may precede the run that knows of them."""
     name, labels, aside = (st.session_state[_key(wanted, field)] for field in ("name", "labels", "aside"))
     try:
         request = replace(wanted, name=name.strip(), labels=labels.strip(), aside=aside)
@@ -166,9 +166,9 @@ def _begin(store: Store, wanted: AttachRequest) -> None:
 
 
 def _table(store: Store) -> str:
-    """As the address has it; whose it is beside it."""
+    """The table of the address, and the library that made it."""
     whose, which = st.columns([1, 2], vertical_alignment="bottom")
-    names = ["", *sorted(likes)]
+    names = ["", *sorted(table_templates)]
     with whose:
         address.select(
             "Made by",
@@ -179,7 +179,9 @@ def _table(store: Store) -> str:
             help="Tables of these libraries are mapped by themselves.",
         )
     like = address.current().like
-    known = bridge.run(attached.made_by(like, store) if like in likes else discovery.list_tables(store))
+    known = bridge.run(
+        attached.template_tables(like, store) if like in table_templates else discovery.list_tables(store)
+    )
     if not known and not like:
         st.html(
             '<div class="rb-nothing">There is no table on this server besides Rankbook\'s own. To attach one of a '
@@ -200,7 +202,7 @@ def _table(store: Store) -> str:
 
 
 def _key(request: AttachRequest, field: str) -> str:
-    """Of this table alone: another has other columns."""
+    """Keys for this table only: another has other columns."""
     return f"attach.{sha256(repr((request.table, request.like)).encode()).hexdigest()[:12]}.{field}"
 
 
@@ -208,7 +210,7 @@ def _key(request: AttachRequest, field: str) -> str:
 
 
 def _found(store: Store, summaries: Sequence[CollectionSummary], request: AttachRequest) -> AttachRequest | None:
-    """With what its columns are said to be; nothing where there is no such table."""
+    """The request with its columns; None where there is no such table."""
     with feedback.draw_errors():
         model = _model(request, summaries) if request.like else ""
         mapped = bridge.run(attach.mapping(store, replace(request, given={"model": model}))) if request.like else None
@@ -281,7 +283,7 @@ def _metadata(request: AttachRequest, relation: Relation, first: str) -> str | t
 
 
 def _parent(request: AttachRequest, relation: Relation, first: str) -> str | None:
-    """A column of theirs, or a path that is typed."""
+    """A column, or a typed path into JSON."""
     key = _key(request, "parent")
     st.session_state.setdefault(key, first or None)
     known = [*relation.columns, *([first] if first and first not in relation.columns else [])]
@@ -299,7 +301,7 @@ def _parent(request: AttachRequest, relation: Relation, first: str) -> str | Non
 
 
 def _rows(store: Store, request: AttachRequest, where: Mapping[str, Any]) -> dict[str, Any]:
-    """Which rows belong to it, and in which language they are."""
+    """Which rows belong to the collection, and their language."""
     left, right = st.columns([2, 1])
     written, language = _key(request, "where"), _key(request, "language")
     st.session_state.setdefault(written, "\n".join(f"{name}={value}" for name, value in where.items()))
@@ -322,7 +324,7 @@ def _rows(store: Store, request: AttachRequest, where: Mapping[str, Any]) -> dic
 
 
 def _looked(store: Store, request: AttachRequest) -> TablePreview | None:
-    """The first rows under this mapping, taken once; or why they cannot be had."""
+    """The first rows under this mapping, read once; None with an error where they cannot be read."""
     given = request.given or {}
     if missing := [COLUMNS[field][0] for field in NEEDED if not given.get(field)]:
         st.html(f"<p>Choose the {html.escape(' and the '.join(name.lower() for name in missing))}.</p>")
@@ -341,7 +343,7 @@ def _start(written: str) -> str:
 
 
 def refill(request: AttachRequest) -> dict[str, str]:
-    """The form as it was filled in before; gives what the address has to say for it."""
+    """Fill the form as before; gives the fields of the address."""
     given, state = dict(request.given or {}), st.session_state
     metadata = given.pop("metadata", ()) or ()
     where = given.pop("where", {})

@@ -1,4 +1,4 @@
-"""Documents and queries of a collection: found while one types, turned over page by page, opened in full."""
+"""Documents and queries of a collection: filtered while one types, page by page, and opened in full."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from evals.labels.browse import (
 )
 from workbench.components import document as document_view
 from workbench.components import feedback, table
-from workbench.components.table import DataTable, TableColumn, TableFilter, TableRow
+from workbench.components.table import DataColumn, DataFilter, DataRow, DataTable
 from workbench.screens.collections import about, corrections
 from workbench.screens.collections.state import address, links
 from workbench.services import permissions
 
 DOCUMENTS: Final = (
-    TableColumn("document", long=True),
-    TableColumn("id", wide=True),
-    TableColumn("answers", "Queries whose labels call this document relevant.", right=True),
+    DataColumn("document", long=True),
+    DataColumn("id", wide=True),
+    DataColumn("answers", "Queries whose labels call this document relevant.", right=True),
 )
 QUERIES: Final = (
-    TableColumn("query", long=True),
-    TableColumn("kind", wide=True),
-    TableColumn("id", wide=True),
-    TableColumn("relevant", "Documents judged with a grade above 0.", right=True),
-    TableColumn("judged", "Documents judged at all.", right=True, wide=True),
+    DataColumn("query", long=True),
+    DataColumn("kind", wide=True),
+    DataColumn("id", wide=True),
+    DataColumn("relevant", "Documents judged with a grade above 0.", right=True),
+    DataColumn("judged", "Documents judged at all.", right=True, wide=True),
 )
 
 
 @st.fragment
 def documents(store: Store, view: CollectionView) -> None:
-    """What answers while somebody types: nothing above it is drawn again."""
+    """A fragment, so that typing in the filter redraws nothing above it."""
     state = address.current()
     if state.shown != "documents":
         st.rerun()  # a click in here led elsewhere, which the page has to draw
@@ -53,7 +53,7 @@ def documents(store: Store, view: CollectionView) -> None:
         found = bridge.run(list_documents(store, view, state.find, state.number))
         answers = bridge.run(relevant_counts(store, view.name, [row.id for row in found.rows], name=of_set))
         lines = [
-            TableRow(row.id, (row.title.strip() or row.id, row.id, f"{answers.get(row.id, 0):,}")) for row in found.rows
+            DataRow(row.id, (row.title.strip() or row.id, row.id, f"{answers.get(row.id, 0):,}")) for row in found.rows
         ]
         listed, opened = _beside(state.document)
         with listed:
@@ -101,7 +101,7 @@ def _queries(store: Store, view: CollectionView, of_set: str) -> None:
     with feedback.draw_errors():
         found = bridge.run(list_queries(store, view.name, state.find, state.number, name=of_set))
         lines = [
-            TableRow(
+            DataRow(
                 row.query.id, (row.query.text, row.query.kind, row.query.id, f"{row.relevant:,}", f"{row.judged:,}")
             )
             for row in found.rows
@@ -128,16 +128,16 @@ def _queries(store: Store, view: CollectionView, of_set: str) -> None:
 
 
 def _beside(opened: str) -> Sequence[DeltaGenerator]:
-    """The places of the list and of what is open: side by side, or one below the other on a phone.
+    """The columns for the list and for what is open.
 
-    Two also while nothing is open: in another place the list would be drawn anew, and its filter lose the cursor.
+    Two also while nothing is open: elsewhere the list would be drawn anew, and its filter lose the cursor.
     """
     with st.container(key="browse.pair"):
         return st.columns([5, 7] if opened else [1000, 1], gap="medium")
 
 
-def _filter(page: Page[Any], asks: str) -> TableFilter:
-    return TableFilter(address.current().find.strip(), asks, page.range_text, page.number, page.pages)
+def _filter(page: Page[Any], asks: str) -> DataFilter:
+    return DataFilter(address.current().find.strip(), asks, page.range_text, page.number, page.pages)
 
 
 def _nothing(find: str, what: str, where: str) -> str:
@@ -180,16 +180,16 @@ def _said(pieces: Sequence[TextPiece], count: int, chunks: str) -> str:
 
 
 def _answers(judged: Sequence[LabelEntry]) -> None:
-    """The queries that it was judged for."""
+    """The queries that the document was judged for."""
     table.draw(
         "browse.answers",
         DataTable(
             "Queries that this document was judged for",
             (
-                TableColumn("query it was judged for", long=True),
-                TableColumn("kind", wide=True),
-                TableColumn("split", wide=True),
-                TableColumn("grade", "0 is not relevant; the more, the better.", right=True),
+                DataColumn("query it was judged for", long=True),
+                DataColumn("kind", wide=True),
+                DataColumn("split", wide=True),
+                DataColumn("grade", "0 is not relevant; the more, the better.", right=True),
             ),
             [_judgement(each, each.text, each.kind) for each in judged],
             empty="Nobody has judged this document for any query.",
@@ -212,10 +212,10 @@ def _query(store: Store, view: CollectionView, query_id: str) -> None:
             DataTable(
                 "Documents judged for this query",
                 (
-                    TableColumn("document that was judged", long=True),
-                    TableColumn("id", wide=True),
-                    TableColumn("split", wide=True),
-                    TableColumn("grade", "0 is not relevant; the more, the better.", right=True),
+                    DataColumn("document that was judged", long=True),
+                    DataColumn("id", wide=True),
+                    DataColumn("split", wide=True),
+                    DataColumn("grade", "0 is not relevant; the more, the better.", right=True),
                 ),
                 [_judgement(each, each.text.strip() or each.id, each.id) for each in judged],
                 empty="No document has been judged for this query: nothing can be scored by it.",
@@ -232,9 +232,9 @@ def _facts(query_id: str, kind: str, tags: tuple[str, ...]) -> str:
     return f'<p class="rb-summary">{made}</p>'
 
 
-def _judgement(each: LabelEntry, first: str, second: str) -> TableRow:
-    """Split and id together name the row: a document may be judged in several splits."""
-    return TableRow(f"{each.split}\n{each.id}", (first, second, each.split, str(each.grade)))
+def _judgement(each: LabelEntry, first: str, second: str) -> DataRow:
+    """Split and id together identify a row: a document may be judged in several splits."""
+    return DataRow(f"{each.split}\n{each.id}", (first, second, each.split, str(each.grade)))
 
 
 def _id_of(row: str) -> str:

@@ -1,4 +1,4 @@
-"""The changes of a query set: who made which, when; taken back or made again. And one label, corrected."""
+"""The history of a query set's labels, undone and redone; and one label, corrected."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from evals.labels.browse import LabelEntry
 from evals.labels.label_checks import DEFAULT_MAX_GRADE, USUAL_GRADE
 from evals.labels.revisions import Cause, Revision
 from workbench.components import feedback, sign_in, table
-from workbench.components.table import DataTable, TableColumn, TableRow
+from workbench.components.table import DataColumn, DataRow, DataTable
 from workbench.services import permissions
 from workbench.services.collections import plural
 
 REMOVE: Final = "no label"
 OUTCOME: Final = "changes.outcome"  # what the last click came to: a sentence or an error, and of which query set
 COLUMNS: Final = (
-    TableColumn("when", "Coordinated universal time."),
-    TableColumn("who"),
-    TableColumn("what", "How many labels, before and after.", long=True),
-    TableColumn("why", long=True),
-    TableColumn("state"),
+    DataColumn("when", "Coordinated universal time."),
+    DataColumn("who"),
+    DataColumn("what", "How many labels, before and after.", long=True),
+    DataColumn("why", long=True),
+    DataColumn("state"),
 )
 
 
 def author() -> str:
-    """Under whose name a change is kept: whoever signed in, else the account on this machine."""
+    """Who a change is recorded for: the person signed in, else this machine's account."""
     return sign_in.signature() or ""
 
 
 def draw(store: Store, view: CollectionView, of_set: str) -> None:
-    """The list, with the way back and forth for whoever may change labels; and what the last click came to."""
+    """The changes, with undo and redo for who may change labels, and the outcome of the last click."""
     if has_outcome(view, of_set):
         *_, said = st.session_state.pop(OUTCOME)
         if isinstance(said, RankbookError):
@@ -68,7 +68,7 @@ def draw(store: Store, view: CollectionView, of_set: str) -> None:
                         on_click=_moving(partial(_move, move, store, view, of_set), view, of_set),
                     )
         lines = [
-            TableRow(
+            DataRow(
                 str(each.key),
                 (f"{each.made_at:%Y-%m-%d %H:%M}", each.author, each.change.sentence, each.reason, each.state),
             )
@@ -84,7 +84,7 @@ def _move(
 
 
 def _moving(work: Callable[[], Any], view: CollectionView, of_set: str) -> Callable[[], None]:
-    """A button's callback: the change, whose outcome is told where the page is drawn anew."""
+    """A button's callback; its outcome is drawn with the next run of the page."""
 
     def click() -> None:
         try:
@@ -97,7 +97,7 @@ def _moving(work: Callable[[], Any], view: CollectionView, of_set: str) -> Calla
 
 
 def has_outcome(view: CollectionView, of_set: str) -> bool:
-    """Whether a click has changed the set since the page was drawn, counts and lists included."""
+    """Whether a click has changed the set since the page was drawn."""
     return bool(st.session_state.get(OUTCOME, ("", "", ""))[:2] == (view.name, of_set))
 
 
@@ -105,7 +105,7 @@ def has_outcome(view: CollectionView, of_set: str) -> bool:
 
 
 def correct(store: Store, view: CollectionView, of_set: str, query_id: str, judged: Sequence[LabelEntry]) -> None:
-    """A form for one document's label; whoever may not change labels sees none."""
+    """A form for one document's label, for who may change labels."""
     if not permissions.may_edit(store):
         return
     with st.expander("Correct a label", icon=":material/edit:"):
@@ -147,7 +147,7 @@ def correct(store: Store, view: CollectionView, of_set: str, query_id: str, judg
 def _relabel(
     store: Store, view: CollectionView, of_set: str, query_id: str, key: str
 ) -> Coroutine[Any, Any, corrections.Correction]:
-    """Read here, in the page's own thread; the work itself runs elsewhere."""
+    """Read in the page's thread; the work runs elsewhere."""
     chosen = {name: st.session_state[f"{key}.{name}"] for name in ("item", "grade", "split", "why", "all_grades")}
     if not chosen["item"] or chosen["grade"] is None:
         raise InputError("Choose a document and the grade that it should have for this query.")

@@ -1,4 +1,4 @@
-"""What can be built beside what there is (a chunk set, another model), measured, taken along, and thrown away."""
+"""What is done with a whole collection: another chunk set or model, checks, recall, export, deletion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _dropping: Final = Question("out.asking", "Drop the collection?")
 
 
 def extend(store: Store, view: CollectionView, summaries: Sequence[CollectionSummary]) -> None:
-    """Chunk once more, embed once more: a collection has as many as one wants to compare."""
+    """Another chunk set, another model."""
     if view.row.attached is not None:
         attach.draw_aside(store, view)
         return

@@ -18,8 +18,8 @@ from evals import trash
 from workbench import session
 from workbench.components import deleted, feedback, table, theme
 from workbench.components.feedback import Question
-from workbench.components.page import Page
-from workbench.components.table import DataTable, TableColumn, TableRow
+from workbench.components.page import WorkbenchPage
+from workbench.components.table import DataColumn, DataRow, DataTable
 from workbench.screens.collections import about as collections_about
 from workbench.screens.collections import add, browse, extend, queries
 from workbench.screens.collections import work as collections_work
@@ -30,22 +30,22 @@ from workbench.services.collections import CollectionSummary, format_bytes, plur
 
 KEPT: Final = 10  # seconds that sizes and counts may be old; versions are never
 COLUMNS: Final = (
-    TableColumn("collection"),
-    TableColumn("documents", right=True),
-    TableColumn("chunks", "What a search can find of all chunk sets; parents are not counted.", right=True),
-    TableColumn("chunk sets", right=True, wide=True),
-    TableColumn("embedding sets", "One for each model and chunk set, whole documents included.", right=True, wide=True),
-    TableColumn("queries", "Those of the query set `default`.", right=True),
-    TableColumn("labels", "Judgements of all query sets: a query, a document and a grade.", right=True, wide=True),
-    TableColumn("on disk", "Tables with their indexes; of an attached table, what was built aside.", right=True),
-    TableColumn("changed", "Coordinated universal time.", wide=True),
-    TableColumn("kind", "Own: loaded, and kept here. Attached: somebody's table, only ever read.", wide=True),
-    TableColumn("state", wide=True),
+    DataColumn("collection"),
+    DataColumn("documents", right=True),
+    DataColumn("chunks", "What a search can find of all chunk sets; parents are not counted.", right=True),
+    DataColumn("chunk sets", right=True, wide=True),
+    DataColumn("embedding sets", "One for each model and chunk set, whole documents included.", right=True, wide=True),
+    DataColumn("queries", "Those of the query set `default`.", right=True),
+    DataColumn("labels", "Judgements of all query sets: a query, a document and a grade.", right=True, wide=True),
+    DataColumn("on disk", "Tables with their indexes; of an attached table, what was built aside.", right=True),
+    DataColumn("changed", "Coordinated universal time.", wide=True),
+    DataColumn("kind", "Own: loaded, and kept here. Attached: somebody's table, only ever read.", wide=True),
+    DataColumn("state", wide=True),
 )
 
 
 def overview(store: Store) -> list[CollectionSummary]:
-    """Every collection; looked at anew as soon as one of them changed, or work on them began or ended."""
+    """Every collection; read anew as soon as one has changed, or work on one has started or ended."""
     state = [(row.name, row.version, str(row.loaded_at)) for row in bridge.run(collections.listed(store))]
     work = [(doing.key, doing.job.ended) for doing in collection_jobs.list_jobs(store)]
     return _overview(store.where, [*state, *work], _store=store)
@@ -64,10 +64,10 @@ def draw_list(rows: Sequence[CollectionSummary]) -> None:
     )
 
 
-def _line(row: CollectionSummary) -> TableRow:
+def _line(row: CollectionSummary) -> DataRow:
     glance = row.summary
     counts = (glance.items, row.chunks, row.chunk_sets, row.embedding_sets, glance.queries, row.labels)
-    return TableRow(
+    return DataRow(
         row.name,
         (
             row.name,
@@ -81,7 +81,7 @@ def _line(row: CollectionSummary) -> TableRow:
 
 
 def head(*, adding: bool, offered: bool = True) -> None:
-    """What the page is for, and the way to a new collection."""
+    """The purpose of the page, and the button for a new collection."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="collections.head"):
         st.html('<p class="rb-tagline">What can be searched: documents, their chunks, queries and labels.</p>')
         if not offered:
@@ -136,8 +136,8 @@ def draw_cache(store: Store) -> None:
             "<p>A text that was embedded once is not embedded again, in whatever collection. Collections keep their "
             "vectors when the cache goes; adding the same texts again takes longer.</p>"
         )
-        columns = (TableColumn("model", long=True), TableColumn("texts", right=True), TableColumn("size", right=True))
-        lines = [TableRow(row.model, (row.model, f"{row.texts:,}", format_bytes(row.bytes))) for row in rows]
+        columns = (DataColumn("model", long=True), DataColumn("texts", right=True), DataColumn("size", right=True))
+        lines = [DataRow(row.model, (row.model, f"{row.texts:,}", format_bytes(row.bytes))) for row in rows]
         table.draw("cached.models", DataTable("Cached embeddings", columns, lines, tall=True))
         with st.container(horizontal=True, vertical_alignment="bottom"):
             model = st.selectbox(
@@ -173,13 +173,13 @@ def _confirm_forgetting(store: Store, model: str, rows: Sequence[CacheUsage]) ->
 MESSAGE: Final = "trash.message"
 _emptying: Final = Question("trash.asking", "Empty the trash?")
 TRASH_COLUMNS: Final = (
-    TableColumn("kind"),
-    TableColumn("name", long=True),
-    TableColumn("collection"),
-    TableColumn("size", right=True),
-    TableColumn("deleted", "Coordinated universal time."),
-    TableColumn("by", wide=True),
-    TableColumn("until"),
+    DataColumn("kind"),
+    DataColumn("name", long=True),
+    DataColumn("collection"),
+    DataColumn("size", right=True),
+    DataColumn("deleted", "Coordinated universal time."),
+    DataColumn("by", wide=True),
+    DataColumn("until"),
 )
 
 
@@ -213,14 +213,14 @@ def draw_trash(store: Store) -> None:
         _confirm_emptying(store, [each for each in entries if each.id in _emptying.about.split()])
 
 
-def _trash_line(entry: TrashEntry) -> TableRow:
+def _trash_line(entry: TrashEntry) -> DataRow:
     name, when = entry.name or entry.title, f"{entry.deleted_at:%Y-%m-%d %H:%M}"
     cells = (entry.kind, name, entry.collection, format_bytes(entry.bytes), when, entry.deleted_by, day(entry.until))
-    return TableRow(entry.id, cells)
+    return DataRow(entry.id, cells)
 
 
 def _restore(store: Store, identity: str) -> None:
-    """In a callback, so that the page that follows shows what there is then."""
+    """A callback, so that the page shows the result."""
     name = (st.session_state.get("trash.as") or "").strip() or None
     try:
         restored = bridge.run(trash.restore(store, identity, name=name, reader=session.store()))
@@ -310,4 +310,4 @@ def _one(store: Store, summaries: Sequence[CollectionSummary], name: str) -> Non
     shown[chosen]()
 
 
-PAGE = Page("Collections", ":material/database:", render)
+PAGE = WorkbenchPage("Collections", ":material/database:", render)

@@ -1,4 +1,4 @@
-"""Queries and labels for a collection that is there: written, made of its documents, or out of label files."""
+"""Queries and labels for an existing collection: typed, generated, or from label files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def draw(store: Store, view: CollectionView) -> None:
 
 
 def _into(key: str, label: str, sets: Sequence[QuerySetSummary], usual: str) -> str:
-    """The widget's key for the query set they go into: one that is there, or a new name."""
+    """A chooser of the query set, existing or new; gives the widget's key."""
     key = f"{key}.{address.current().collection}.{address.current().set}"
     names = list(dict.fromkeys([address.current().set or usual, usual, *(each.name for each in sets)]))
     st.session_state.setdefault(key, names[0])
@@ -112,7 +112,7 @@ def _write_job(store: Store, view: CollectionView, given: QueriesRequest, into: 
 
 
 def _now(key: str) -> str:
-    """What stands in a box at the click, which may come before the page has heard of what was typed."""
+    """The value of a widget at the click, which may precede the run that knows of it."""
     return str(st.session_state[key] or "").strip()
 
 
@@ -220,7 +220,7 @@ def _begin_label(store: Store, view: CollectionView, labels: _Path, into: str) -
 
 
 class _Path:
-    """A path on this machine, or files of the browser's that are kept only once the work begins."""
+    """A path on this machine, or uploaded files that are staged only when the work starts."""
 
     def __init__(self, key: str, files: Sequence[Any]) -> None:
         self.key, self.files = key, list(files)
@@ -238,7 +238,7 @@ class _Path:
         return str(next(uploads.stage(self.files).iterdir())) if self.files else self.typed
 
     def folder(self) -> str:
-        """All of them, in a folder of their own; the only one as it is."""
+        """All files in a folder; a single one by itself."""
         if not self.files:
             return self.typed
         folder = uploads.stage(self.files)

@@ -1,4 +1,4 @@
-"""What is selected on the page Collections, as the address says it, and ways to other pages."""
+"""What is selected on the page Collections, as its address holds it; and links to other pages."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ _SHOWN: Final = ("view", "set", "by", "find", "page", "document", "query", "chun
 
 @dataclass(frozen=True)
 class CollectionsState(UrlState):
-    """A view of the page, all of it text. What is empty is left to its default.
+    """`find` and `page` are the filter and the page of the list; `document` and `query` are ids of what is open.
 
-    `find` and `page` are the filter and the page of the list on view; `document` and `query` are ids of what is open.
-    `set` is the query set, `by` the way in which queries come in; `like` and `table` say what is to be attached.
+    `set` is the query set, `by` the way in which queries are added; `like` and `table` say what to attach.
     """
 
     CLEARS: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -59,12 +58,12 @@ class CollectionsState(UrlState):
 
     @property
     def coming(self) -> str:
-        """How queries come in."""
+        """The way in which queries are added."""
         return self.by if self.by in BYS else BYS[0]
 
     @property
     def number(self) -> int:
-        """The page, counted from 1."""
+        """The page of the list, from 1."""
         return page_number(self.page)
 
 
@@ -72,7 +71,7 @@ address = Address("collections", CollectionsState)
 
 
 def links(pages: dict[str, tuple[str, dict[str, str]]]) -> None:
-    """Ways to other pages, by their words: a path beside this page's and what its address is to say."""
+    """Links by their words: the page and the fields of its address."""
     made = [
         f'<a class="rb-link" href="./{path}?{html.escape(urlencode(said))}" target="_self">{html.escape(words)}</a>'
         for words, (path, said) in pages.items()
@@ -81,7 +80,7 @@ def links(pages: dict[str, tuple[str, dict[str, str]]]) -> None:
 
 
 def links_of(name: str, *, labelled: bool, query_set: str = "") -> None:
-    """Where to go with a collection."""
+    """Links to search and evaluate a collection."""
     search = {"Search it": ("", {"collection": name})}
     of_set = {"query_set": query_set} if query_set else {}
     links(search | ({"Evaluate it": ("weights", {"collection": name, **of_set})} if labelled else {}))

@@ -1,4 +1,4 @@
-"""Work on collections: what is under way, and what came of what ended."""
+"""Work on collections: the progress of what is under way, and the results of what has ended."""
 
 from __future__ import annotations
 
@@ -9,145 +9,117 @@ from typing import Any, Final
 
 import streamlit as st
 
-from core.store.attached import Attachment, TableDifference
+from core.store.attached import Attachment
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.ingest import IngestReport
 from core.store.verify import IntegrityProblem
 from core.types import Flaw
 from evals.collections.load_labels import LoadReport
-from evals.labels.query_generation import AddedQueries
 from workbench.components import feedback, table
-from workbench.components.table import DataTable, TableColumn, TableRow
-from workbench.screens.collections import add
-from workbench.screens.collections import attach as collections_attach
+from workbench.components.job_progress import draw_progress
+from workbench.components.table import DataColumn, DataRow, DataTable
+from workbench.screens.collections import add, attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.state import CollectionsState, address, links_of
-from workbench.services import attach, collection_jobs
-from workbench.services.attach import AttachResult, difference_sentence
-from workbench.services.collection_jobs import CollectionJob, Recall
-from workbench.services.collections import LARGEST_DOWNLOAD, BeirArchive, format_bytes, plural
-from workbench.services.jobs import Job, Key
-from workbench.services.queries import GeneratedQuerySet
+from workbench.services import collection_jobs
+from workbench.services.attach import AttachRequest, AttachResult, difference_sentence
+from workbench.services.collection_jobs import CollectionJob, IndexRecall
+from workbench.services.collections import LARGEST_DOWNLOAD, BeirArchive, ImportRequest, format_bytes, plural
+from workbench.services.jobs import Key
+
+BEAT: Final = 0.6  # seconds between two looks at work under way
+SHOW: Final = ":material/visibility:"
 
 
-def attached(name: str, result: AttachResult) -> None:
-    labels = ""
-    if result.labels is not None:
-        labels = f" {plural(result.labels.queries, 'query', 'queries')}, {plural(result.labels.labels, 'label')}."
-    _say(f"{result.name} is attached to {result.table}.{labels}")
-    st.button(
-        "Show it",
-        key=f"show.attached.{name}",
-        on_click=address.go,
-        kwargs={"collection": name},
-        icon=":material/visibility:",
-    )
-    if result.labels is not None:
-        _remarks("attached", name, result.labels.flaws)
-    if result.advice:
-        with st.expander(f"{plural(len(result.advice), 'index', 'indexes')} would help"):
-            collections_attach.advice(result.advice)
+def draw(store: Store) -> None:
+    """A fragment for all of it, which redraws the whole page when something has ended."""
+    listed = collection_jobs.list_jobs(store)
+    running = frozenset(work.key for work in listed if not work.job.ended)
+    st.fragment(_panel, run_every=BEAT if running else None)(listed, running, address.current())
 
 
-def built(_: str, view: CollectionView) -> None:
-    there = Attachment.of(view).aside
-    _say(f"Built of {plural(there.rows, 'row')}: bm25 and fuzzy search work now." if there else "There is none.")
+def _panel(listed: Sequence[CollectionJob], running: frozenset[Key], drawn: CollectionsState) -> None:
+    """Redraws the whole page where that has changed: the list, or what is selected."""
+    now = address.current()
+    moved = any(getattr(now, field) != getattr(drawn, field) for field in ("collection", "add", "shown", "set"))
+    if moved or any(work.job.ended and work.key in running for work in listed):
+        st.rerun()
+    for work in listed:
+        if not work.dismissed:
+            key = f"work.{sha256(repr(work.key).encode()).hexdigest()[:12]}"
+            with st.container(border=True, key=f"{key}.box"), feedback.draw_errors():
+                if work.job.ended:
+                    _draw_ended(key, work)
+                else:
+                    draw_progress(key, work.job)
 
 
-def refreshed(_: str, result: tuple[CollectionView, TableDifference]) -> None:
-    _say(difference_sentence(*result))
+def _draw_ended(key: str, work: CollectionJob) -> None:
+    job = work.job
+    outcome = "Stopped." if job.stopped else "It failed." if job.problem else "Done."
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.html(f'<p class="rb-work"><strong>{html.escape(job.title)}</strong> {outcome}</p>')
+        st.button(
+            "Close",
+            key=f"{key}.close",
+            type="tertiary",
+            icon=":material/close:",
+            on_click=collection_jobs.dismiss,
+            args=(work,),
+        )
+    if job.stopped:
+        st.html("<p>What was stored by then is whole, and stays: asked again, it goes on from there.</p>")
+    elif isinstance(job.problem, Exception):
+        draw_problem(job.problem)
+    else:
+        RESULTS[work.kind](work.name, job.result())
+    if (job.stopped or job.problem) and work.form is not None:
+        again = "Change it and try again"
+        st.button(again, key=f"{key}.again", icon=":material/edit:", on_click=_refill, args=(work,))
 
 
-def labelled(name: str, added: LoadReport) -> None:
-    splits = ", ".join(f"{split} {count:,}" for split, count in added.splits.items())
-    _say(
-        f"{plural(added.queries, 'query', 'queries')}, {plural(added.labels, 'label')}"
-        f"{f' (labelled queries by split: {splits})' if splits else ''}."
-    )
-    if added.change is not None and added.change.before.queries:
-        _say(f"{added.change.sentence}. Under Queries this can be undone.")
-    _remarks("labelled", name, added.flaws)
+def _refill(work: CollectionJob) -> None:
+    """Open the form as it was filled."""
+    collection_jobs.dismiss(work)
+    match work.form:
+        case AttachRequest() as request:
+            address.go(**attach.refill(request))
+        case ImportRequest() as request:
+            address.go(add=add.refill(request))
 
 
-def written(name: str, result: AddedQueries) -> None:
-    _say(f"{plural(result.added, 'query', 'queries')} added; {result.queries:,} in {result.name}.")
-    _show("written", name, result.name)
-    _remarks("written", name, result.flaws)
-
-
-def made(name: str, result: GeneratedQuerySet) -> None:
-    queries, unfit = result.made.labelled.queries, result.made.unfit
-    left_out = f" {plural(unfit, 'document')} had not the words for one." if unfit else ""
-    _say(f"{plural(len(queries), 'query', 'queries')} in {result.query_set}.{left_out}")
-    _show("made", name, result.query_set)
-    lines = [TableRow(query.id, (query.text, query.id)) for query in result.first]
-    columns = (TableColumn("the first queries", long=True), TableColumn("id", wide=True))
-    with st.expander("The first of them"):
-        table.draw(f"made.{name}", DataTable("The first queries", columns, lines, tall=True))
+# -- results, by the name of the collection ----------------------------------------------------------------------------
 
 
 def _say(sentence: str) -> None:
     st.html(f'<p class="rb-report">{html.escape(sentence)}</p>')
 
 
-def _show(how: str, name: str, query_set: str) -> None:
-    st.button(
-        "Show them",
-        key=f"show.{how}.{name}",
-        on_click=_shown,
-        args=(name, query_set),
-        icon=":material/visibility:",
-    )
-
-
-def _shown(name: str, query_set: str) -> None:
-    address.go(collection=name)
-    address.go(view="queries", set=query_set)
-
-
-def _remarks(how: str, name: str, flaws: Sequence[Flaw]) -> None:
+def _draw_remarks(how: str, name: str, flaws: Sequence[Flaw]) -> None:
     if flaws:
-        with st.expander(
-            f"{plural(len(flaws), 'remark')} on the input",
-            expanded=any(flaw.outcome == "quarantined" for flaw in flaws),
-        ):
+        lost = any(flaw.outcome == "quarantined" for flaw in flaws)
+        with st.expander(f"{plural(len(flaws), 'remark')} on the input", expanded=lost):
             draw_flaws(f"remarks.{how}.{name}", flaw_rows(flaws), len(flaws))
 
 
-SHOW = ":material/visibility:"
+def _draw_show_button(how: str, name: str, query_set: str) -> None:
+    def show() -> None:
+        address.go(collection=name)
+        address.go(view="queries", set=query_set)
+
+    st.button("Show them", key=f"show.{how}.{name}", on_click=show, icon=SHOW)
 
 
-def draw_result(what: str, name: str, result: Any) -> None:
-    """The result of that kind of work."""
-    drawn: dict[str, Callable[[str, Any], None]] = {
-        "add": added,
-        "resume": _resumed,
-        "chunk": _extended,
-        "embed": _extended,
-        "verify": _verified,
-        "recall": _recalled,
-        "export": _exported,
-        "attach": attached,
-        "aside": built,
-        "refresh": refreshed,
-        "label": labelled,
-        "write": written,
-        "generate": made,
-    }
-    drawn[what](name, result)
-
-
-def added(name: str, result: LoadReport, how: str = "added") -> None:
-    """The import report. One collection may have two on the page: of what was added, and of what went on."""
+def _added(name: str, result: LoadReport, how: str = "added") -> None:
+    """The import report. `how` distinguishes two reports of one collection."""
     report = result.report
-    said = (
+    _say(
         f"{plural(report.added, 'document')} added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
         f"{report.removed:,} removed; {plural(report.chunks, 'chunk')} made, {plural(report.embedded, 'text')} "
         f"embedded; {plural(result.queries, 'query', 'queries')}, {plural(result.labels, 'label')}; "
         f"{sum(report.seconds.values()):.1f} s."
     )
-    st.html(f'<p class="rb-report">{html.escape(said)}</p>')
     if report.vanished:
         what = "They stay. To remove them, load it again and choose to remove what the source no longer has."
         feedback.note(f"{plural(report.vanished, 'stored document')} not in this source", what)
@@ -162,13 +134,6 @@ def added(name: str, result: LoadReport, how: str = "added") -> None:
             draw_flaws(f"report.{how}.{name}", flaw_rows(result.flaws), total)
 
 
-def _resumed(name: str, result: LoadReport | IngestReport) -> None:
-    if isinstance(result, IngestReport):
-        _extended(name, result)
-    else:
-        added(name, result, "resumed")
-
-
 def _extended(name: str, report: IngestReport) -> None:
     st.html(f'<p class="rb-report">{report.chunks:,} chunks made, {report.embedded:,} texts embedded.</p>')
     links_of(name, labelled=False)
@@ -179,19 +144,19 @@ def _verified(name: str, findings: list[IntegrityProblem]) -> None:
     if not wrong:
         st.html(f'<p class="rb-report">All {len(findings)} checks found what should be there, and nothing else.</p>')
     lines = [
-        TableRow(str(at), (finding.check, f"{finding.wrong:,}" if finding.wrong else "none"))
+        DataRow(str(at), (finding.check, f"{finding.wrong:,}" if finding.wrong else "none"))
         for at, finding in enumerate(sorted(findings, key=lambda each: -each.wrong))
     ]
     for finding in wrong:
         st.html(
             f"<p><strong>{html.escape(finding.check)}: {finding.wrong:,}.</strong> {html.escape(finding.way_out)}</p>"
         )
-    columns = (TableColumn("what must not be there", long=True), TableColumn("found", right=True))
+    columns = (DataColumn("what must not be there", long=True), DataColumn("found", right=True))
     with st.expander(f"The {len(findings)} checks", expanded=bool(wrong)):
         table.draw(f"verified.{name}", DataTable("Checks", columns, lines))
 
 
-def _recalled(_: str, recall: Recall) -> None:
+def _recalled(_: str, recall: IndexRecall) -> None:
     missed = len(recall.shares) - recall.perfect
     st.html(
         f'<p class="rb-report">The index (<code>{html.escape(recall.index)}</code>, HNSW) over '
@@ -222,88 +187,72 @@ def _exported(name: str, archive: BeirArchive) -> None:
     )
 
 
-BEAT: Final = 0.6  # seconds between two looks at work under way
+def _attached(name: str, result: AttachResult) -> None:
+    labels = ""
+    if result.labels is not None:
+        labels = f" {plural(result.labels.queries, 'query', 'queries')}, {plural(result.labels.labels, 'label')}."
+    _say(f"{result.name} is attached to {result.table}.{labels}")
+    st.button(
+        "Show it",
+        key=f"show.attached.{name}",
+        on_click=address.go,
+        kwargs={"collection": name},
+        icon=SHOW,
+    )
+    if result.labels is not None:
+        _draw_remarks("attached", name, result.labels.flaws)
+    if result.advice:
+        with st.expander(f"{plural(len(result.advice), 'index', 'indexes')} would help"):
+            attach.advice(result.advice)
 
 
-def draw(store: Store) -> None:
-    """One panel for all of it. It looks again while something is under way, and the whole page when that has ended."""
-    found = collection_jobs.list_jobs(store)
-    running = frozenset(doing.key for doing in found if not doing.job.ended)
-    st.fragment(_panel, run_every=BEAT if running else None)(found, running, address.current())
+def _labelled(name: str, added: LoadReport) -> None:
+    splits = ", ".join(f"{split} {count:,}" for split, count in added.splits.items())
+    _say(
+        f"{plural(added.queries, 'query', 'queries')}, {plural(added.labels, 'label')}"
+        f"{f' (labelled queries by split: {splits})' if splits else ''}."
+    )
+    if added.change is not None and added.change.before.queries:
+        _say(f"{added.change.sentence}. Under Queries this can be undone.")
+    _draw_remarks("labelled", name, added.flaws)
 
 
-def _panel(found: Sequence[CollectionJob], running: frozenset[Key], drawn: CollectionsState) -> None:
-    """Drawn again by itself, and the whole page where that is another one now: the list, or what is selected."""
-    if _place(address.current()) != _place(drawn) or any(doing.job.ended and doing.key in running for doing in found):
-        st.rerun()
-    for doing in found:
-        if doing.dismissed:
-            continue
-        with st.container(border=True, key=_key(doing, "box")), feedback.draw_errors():
-            _one(doing)
+def _written(name: str, result: AddedQueries) -> None:
+    _say(f"{plural(result.added, 'query', 'queries')} added; {result.queries:,} in {result.name}.")
+    _draw_show_button("written", name, result.name)
+    _draw_remarks("written", name, result.flaws)
 
 
-def _place(state: CollectionsState) -> tuple[str, ...]:
-    """What the page around it is drawn for."""
-    return state.collection, state.add, state.shown, state.set
+def _generated(name: str, result: GeneratedQuerySet) -> None:
+    queries, unfit = result.made.labelled.queries, result.made.unfit
+    left_out = f" {plural(unfit, 'document')} had not the words for one." if unfit else ""
+    _say(f"{plural(len(queries), 'query', 'queries')} in {result.query_set}.{left_out}")
+    _draw_show_button("made", name, result.query_set)
+    lines = [DataRow(query.id, (query.text, query.id)) for query in result.first]
+    columns = (DataColumn("the first queries", long=True), DataColumn("id", wide=True))
+    with st.expander("The first of them"):
+        table.draw(f"made.{name}", DataTable("The first queries", columns, lines, tall=True))
 
 
-def _key(work: CollectionJob, part: str) -> str:
-    return f"work.{sha256(repr(work.key).encode()).hexdigest()[:12]}.{part}"
+def _built(_: str, view: CollectionView) -> None:
+    there = Attachment.of(view).aside
+    _say(f"Built of {plural(there.rows, 'row')}: bm25 and fuzzy search work now." if there else "There is none.")
 
 
-def _one(work: CollectionJob) -> None:
-    job = work.job
-    if not job.ended:
-        share, said = work.job.progress
-        st.html(
-            f'<p class="rb-work" role="status"><strong>{html.escape(work.job.title)}</strong> '
-            f"<span>{html.escape(said)}</span></p>"
-        )
-        st.progress(share)
-        st.button(
-            "Stop",
-            key=_key(work, "stop"),
-            icon=":material/stop_circle:",
-            on_click=work.job.stop,
-            disabled=work.job.stopping,
-        )
-        return
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.html(f'<p class="rb-work"><strong>{html.escape(job.title)}</strong> {_outcome(job)}</p>')
-        st.button(
-            "Close",
-            key=_key(work, "close"),
-            type="tertiary",
-            icon=":material/close:",
-            on_click=collection_jobs.dismiss,
-            args=(work,),
-        )
-    if job.stopped:
-        st.html("<p>What was stored by then is whole, and stays: asked again, it goes on from there.</p>")
-    elif isinstance(job.problem, Exception):
-        draw_problem(job.problem)
-    else:
-        draw_result(work.kind, work.name, job.result())
-    if (job.stopped or job.problem) and work.form is not None:
-        st.button(
-            "Change it and try again",
-            key=_key(work, "again"),
-            icon=":material/edit:",
-            on_click=_again,
-            args=(work,),
-        )
-
-
-def _outcome(job: Job[Any]) -> str:
-    return "Stopped." if job.stopped else "It failed." if job.problem else "Done."
-
-
-def _again(work: CollectionJob) -> None:
-    """The form as it was filled in."""
-    if work.form is not None:
-        collection_jobs.dismiss(work)
-        if isinstance(work.form, attach.AttachRequest):
-            address.go(**collections_attach.refill(work.form))
-        else:
-            address.go(add=add.refill(work.form))
+RESULTS: Final[dict[str, Callable[[str, Any], None]]] = {
+    "add": _added,
+    "resume": lambda name, result: (
+        _extended(name, result) if isinstance(result, IngestReport) else _added(name, result, "resumed")
+    ),
+    "chunk": _extended,
+    "embed": _extended,
+    "verify": _verified,
+    "recall": _recalled,
+    "export": _exported,
+    "attach": _attached,
+    "aside": _built,
+    "refresh": lambda _, result: _say(difference_sentence(*result)),
+    "label": _labelled,
+    "write": _written,
+    "generate": _generated,
+}

@@ -1,4 +1,4 @@
-"""One document after the other to grade: the component, and the session behind it."""
+"""The judging itself: one document after the other in a component, and the session behind it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _component = st.components.v2.component(
 
 @dataclass(frozen=True, slots=True)
 class JudgingDesk:
-    """A sitting as one window has it. `passages` gives where those of some documents begin and end."""
+    """A session in one window. `passages` gives where those of some documents begin and end."""
 
     key: str
     sitting: JudgingSession
@@ -64,7 +64,7 @@ class JudgingDesk:
 
 
 def draw_queue(desk: JudgingDesk) -> None:
-    """What is to be judged, and what went wrong with the last act."""
+    """The next tasks, and the error of the last action."""
     if (problem := st.session_state.pop(PROBLEM, None)) is not None:
         feedback.draw_error(problem)
 
@@ -75,11 +75,11 @@ def draw_queue(desk: JudgingDesk) -> None:
     _component(key=desk.key, data=shown(desk), on_acts_change=heard)
 
 
-# -- what it is told ---------------------------------------------------------------------------------------------------
+# -- its actions ---------------------------------------------------------------------------------------------------
 
 
 def take(desk: JudgingDesk, given: Mapping[str, Any]) -> None:
-    """Do what the page says and was not done yet: it says each thing until it is answered. In a callback."""
+    """Perform the component's actions that were not performed yet: it repeats each until it is answered. A callback."""
     token, before = str(given["token"]), st.session_state.get(HEARD, {})
     last = before["n"] if before.get("token") == token else 0
     for each in given["acts"]:
@@ -88,17 +88,17 @@ def take(desk: JudgingDesk, given: Mapping[str, Any]) -> None:
         last = int(each["n"])
         st.session_state[HEARD] = {"token": token, "n": last}  # done or failed, it is answered
         try:
-            _do(desk, each)
+            _perform(desk, each)
         except Exception as error:
             st.session_state[PROBLEM] = error
             if not isinstance(error, RankbookError):
                 break
 
 
-def _do(desk: JudgingDesk, each: Mapping[str, Any]) -> None:
-    query, item = each["pair"]
+def _perform(desk: JudgingDesk, each: Mapping[str, Any]) -> None:
+    pair = (str(each["pair"][0]), str(each["pair"][1]))
     if each["do"] == "suggest":
-        desk.suggest((str(query), str(item)))
+        desk.suggest(pair)
         return
     if each["do"] not in ("grade", "skip", "undo"):
         raise InputError(f"{each['do']!r:.40} is nothing that can be done to a document here.")
@@ -106,57 +106,48 @@ def _do(desk: JudgingDesk, each: Mapping[str, Any]) -> None:
     if grade not in SCALE:
         raise InputError(f"There is no grade {grade}: 0 (not relevant) to {max(SCALE)} are.")
     note = " ".join(str(each.get("note", "")).split())[:LONGEST_NOTE]
-    act = JudgingAction(each["do"], (str(query), str(item)), grade, note)
-    bridge.run(desk.sitting.take(act))
+    bridge.run(desk.sitting.take(JudgingAction(each["do"], pair, grade, note)))
 
 
-# -- what it shows -----------------------------------------------------------------------------------------------------
+# -- its data -----------------------------------------------------------------------------------------------------
 
 
 def shown(desk: JudgingDesk) -> Plain:
-    """All that the component is given."""
-    sitting = desk.sitting
-    tasks = sitting.together() if desk.lists else _ahead(sitting.left())
+    """The data of the component."""
+    session = desk.sitting
+    if desk.lists:
+        tasks = session.together()
+    else:  # the first task, and those after it while their texts are short enough
+        left, letters = session.left(), 0
+        tasks = left[:1]
+        for task in left[1:AHEAD]:
+            letters += len(task.item.text)
+            if letters > AHEAD_LETTERS:
+                break
+            tasks.append(task)
     spans = desk.passages([task.item.id for task in tasks]) if not desk.lists else {}
+    beside = []
+    if desk.lists:
+        at, queries = session.queries
+        beside.append(f"query {at} of {queries}")
+    if session.skipped:
+        beside.append(f"{len(session.skipped)} skipped")
+    if session.elsewhere:
+        beside.append(f"{len(session.elsewhere)} judged by others meanwhile")
+    if (seconds := session.seconds_left) and session.left():
+        beside.append(f"about {minutes(seconds)} left")
+    every = len(session.tasks) - len(session.elsewhere - session.grades.keys())
+    nothing = "Nothing is left in this sitting." if session.tasks else f"Nothing to judge. {session.found.sentence}"
     return {
         "lists": desk.lists,
         "scale": [[grade, WORDS[grade], meaning] for grade, meaning in SCALE.items()],
         "tasks": [_task(desk, task, spans.get(task.item.id, ())) for task in tasks],
-        "progress": _progress(desk),
-        "said": sitting.said,
-        "nothing": "Nothing is left in this sitting."
-        if sitting.tasks
-        else f"Nothing to judge. {sitting.found.sentence}",
+        "progress": {"done": len(session.grades), "all": every, "beside": beside},
+        "said": session.said,
+        "nothing": nothing,
         "heard": st.session_state.get(HEARD, {"token": "", "n": 0}),
         "suggests": desk.suggests,
     }
-
-
-def _ahead(tasks: Sequence[Task]) -> list[Task]:
-    """The first, and those after it while they are not too long."""
-    taken, letters = list(tasks[:1]), 0
-    for task in tasks[1:AHEAD]:
-        letters += len(task.item.text)
-        if letters > AHEAD_LETTERS:
-            break
-        taken.append(task)
-    return taken
-
-
-def _progress(desk: JudgingDesk) -> Plain:
-    sitting = desk.sitting
-    beside = []
-    if desk.lists:
-        at, queries = sitting.queries
-        beside.append(f"query {at} of {queries}")
-    if sitting.skipped:
-        beside.append(f"{len(sitting.skipped)} skipped")
-    if sitting.elsewhere:
-        beside.append(f"{len(sitting.elsewhere)} judged by others meanwhile")
-    if (seconds := sitting.seconds_left) and sitting.left():
-        beside.append(f"about {minutes(seconds)} left")
-    every = len(sitting.tasks) - len(sitting.elsewhere - sitting.grades.keys())
-    return {"done": len(sitting.grades), "all": every, "beside": beside}
 
 
 def minutes(seconds: float) -> str:
@@ -183,9 +174,7 @@ def _task(desk: JudgingDesk, task: Task, passages: Sequence[Span]) -> Plain:
 
 
 def pieces(text: str, keywords: Sequence[str], passages: Sequence[Span] = ()) -> list[list[Any]]:
-    """The text cut where marks begin and end, and where passages begin: each piece with whether it is marked, and with
-    the number of the passage that begins there, 0 for none.
-    """
+    """The text cut at marks and at the beginnings of passages: (text, marked, number of the passage or 0)."""
     numbers: dict[int, int] = {}
     for number, (start, _) in enumerate(passages, start=1):
         numbers.setdefault(start, number)
@@ -203,7 +192,7 @@ KEPT = 200  # documents whose passages a session remembers
 
 
 def draw(ctx: EvalContext, mark: str, state: JudgeState) -> None:
-    """The sitting of that judge and pool; while its runs are made, how far they are."""
+    """The session of that judge and pool, or the progress of its runs."""
     key: Key = ("sitting", mark, *state.pool)
     work = partial(begun, ctx, state)
     found: JudgingSession | None = job_progress.result_with_consent(
@@ -226,7 +215,7 @@ def draw(ctx: EvalContext, mark: str, state: JudgeState) -> None:
 async def begun(
     ctx: EvalContext, state: JudgeState, listener: Listener, token: asyncio.Event, *, allowed: bool
 ) -> JudgingSession | ConsentNeeded:
-    """Runs made or found, and the queue of them; where making them sends something, only once somebody allowed it."""
+    """The runs, made or found, and their queue; where making them sends something, after consent."""
     here = ctx.until(token)
     split = here.any_split(state.split)
     entries = [await judging.resolve_entry(here, state.split, name) for name in state.entries]
@@ -238,7 +227,7 @@ async def begun(
 
 
 def told(asked: JudgeState, session: JudgingSession) -> str:
-    """Which sitting it is, and what to know of its queue."""
+    """The session's title and remarks on its queue."""
     found, names = session.found, " and ".join(judging.distinct_names(session.pool.runs))
     said = [f"{session.judge} judges {asked.split!r} of {asked.collection!r}: {names}."]
     if found.stale:
@@ -251,11 +240,10 @@ def told(asked: JudgeState, session: JudgingSession) -> str:
 @st.fragment
 def _desk(key: Key, ctx: EvalContext, session: JudgingSession, state: JudgeState, model: str) -> None:
     suggests = f"Ask {model} what it would give. Its answer is shown below and never counts." if model else ""
-    # Asked of the store once a document.
     view = ctx.view
     kept: dict[tuple[str, str, str], Sequence[Span]] = st.session_state.setdefault("judging.passages", {})
 
-    def find(ids: Sequence[str]) -> Mapping[str, Sequence[Span]]:
+    def passages(ids: Sequence[str]) -> Mapping[str, Sequence[Span]]:
         keys = {each: (view.name, view.version_key, each) for each in ids}
         if new := [each for each in ids if keys[each] not in kept]:
             found = bridge.run(chunk_offsets(ctx.store, view, new))
@@ -265,7 +253,6 @@ def _desk(key: Key, ctx: EvalContext, session: JudgingSession, state: JudgeState
             del kept[old]
         return answer
 
-    passages = find
     desk = JudgingDesk("judging.desk", session, state.lists, passages, suggests, judge_side.asking(session))
     draw_queue(desk)
     if not session.left():

@@ -18,7 +18,7 @@ from evals.runs import run_store
 from evals.types import DEFAULT_QUERY_SET
 from workbench.components import feedback, sign_in
 from workbench.components.open_collection import open_collection
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 from workbench.screens.judge import desk
 from workbench.screens.judge.desk import address
 from workbench.services import pool_request
@@ -108,7 +108,7 @@ def how(
 
 
 def refused(state: JudgeState) -> bool:
-    """Whether the name is none that a person may sign with; said where it stands."""
+    """Whether the judge's name is not allowed, which is drawn."""
     from core.errors import RankbookError
     from evals.judging.judgements import judge_name
 
@@ -152,7 +152,7 @@ def render(store: Store) -> None:
 
 
 def _filled(state: JudgeState, names: list[str], signs: str | None) -> JudgeState:
-    """With what holds where the address says nothing; whoever signed in judges, whatever it says."""
+    """With defaults for what the address leaves out. Whoever is signed in judges, whatever it says."""
     return replace(
         state,
         collection=state.collection or (DEMO if DEMO in names else names[0]),
@@ -164,4 +164,4 @@ def _filled(state: JudgeState, names: list[str], signs: str | None) -> JudgeStat
     )
 
 
-PAGE = Page("Judge", ":material/gavel:", render, roles=JUDGING, log_name="judging")
+PAGE = WorkbenchPage("Judge", ":material/gavel:", render, roles=JUDGING, log_name="judging")

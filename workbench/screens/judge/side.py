@@ -1,6 +1,6 @@
-"""Beside a sitting: scores that follow the labels, agreement, a language model's suggestion, and labels to take along.
+"""Beside the judging: scores that follow the labels, agreement, a language model's suggestion, labels to download.
 
-None of it holds the sitting up: what takes time is a job, and what is there is shown while the next is made.
+None of it blocks: what takes time is a job, and the last result is shown meanwhile.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ BLIND: Final = "Scores are of the whole pool: they tell nothing of the document 
 
 @st.fragment(run_every=BEAT)
 def follow(key: Key, ctx: EvalContext, session: JudgingSession) -> None:
-    """Where judging stands, a few seconds behind whoever judges."""
+    """The status of the pool, a few seconds behind the judge."""
     with feedback.draw_errors():
-        # The latest there is, and whether a later one is being made: one at a time, however fast somebody grades.
+        # The last status is shown while the next is computed: one at a time, however fast somebody grades.
         kept: dict[Key, tuple[str, JudgingStatus | BaseException]] = st.session_state.setdefault(STATE, {})
         mark, job = bridge.run(change_mark(ctx.store, ctx.view.name)), ("judging state", *key)
         shown, pool = kept.get(key), session.pool
@@ -60,24 +60,25 @@ def follow(key: Key, ctx: EvalContext, session: JudgingSession) -> None:
         latest = shown[1] if shown else None
         if isinstance(latest, BaseException):
             raise latest
-        found, busy = latest, work is not None
-        if found is None:
+        if latest is None:
             st.html('<p class="rb-summary" role="status">Scoring what is judged so far …</p>')
             return
-        blocks.draw(Said(text=found.figures.headline, tone="headline"), "judging.headline")
-        blocks.draw(judging.scores_table(found.figures), "judging.scores")
-        st.html(f'<p class="rb-summary" role="status">{"Following the last grades …" if busy else BLIND}</p>')
+        blocks.draw(Said(text=latest.figures.headline, tone="headline"), "judging.headline")
+        blocks.draw(judging.scores_table(latest.figures), "judging.scores")
+        st.html(
+            f'<p class="rb-summary" role="status">{"Following the last grades …" if work is not None else BLIND}</p>'
+        )
         with st.expander("Agreement between judges", icon=":material/group:"):
-            blocks.draw_all(judging.agreement_blocks(found.agreed), "judging.agreement")
+            blocks.draw_all(judging.agreement_blocks(latest.agreed), "judging.agreement")
         with st.expander("Take the labels along", icon=":material/download:"):
             name = ctx.view.name
             st.html(
-                f'<p class="rb-summary">{len(found.settled):,} pairs, of all judges: where several graded one, the '
+                f'<p class="rb-summary">{len(latest.settled):,} pairs, of all judges: where several graded one, the '
                 "median, the lower of the middle two. Language models' grades are not among them.</p>"
             )
             with st.container(horizontal=True):
-                _download(found, "trec", f"{name}.qrels")
-                _download(found, "beir", f"{name}.tsv")
+                _download(latest, "trec", f"{name}.qrels")
+                _download(latest, "beir", f"{name}.tsv")
             if permissions.may_edit(ctx.store):
                 _merge(ctx, session)
 
@@ -137,16 +138,13 @@ def _merge(ctx: EvalContext, session: JudgingSession) -> None:
 
     st.button("Make them labels", key="judging.merge", on_click=merge, disabled=not into)
     of, last = st.session_state.get(MERGED, (None, ""))
-    if of is not None and of == about():
-        _merged(last, merge)
-
-
-def _merged(said: str | RankbookError, merge: Callable[..., None]) -> None:
-    if isinstance(said, str):
-        st.html(f'<p class="rb-summary" role="status">{html.escape(said)}</p>')
+    if of is None or of != about():
         return
-    feedback.draw_error(said)
-    if isinstance(said, WouldOverwrite):
+    if isinstance(last, str):
+        st.html(f'<p class="rb-summary" role="status">{html.escape(last)}</p>')
+        return
+    feedback.draw_error(last)
+    if isinstance(last, WouldOverwrite):
         overwrite = {"overwrite": True}
         st.button("Overwrite it", key="judging.overwrite", icon=":material/warning:", on_click=merge, kwargs=overwrite)
 
@@ -155,7 +153,7 @@ def _merged(said: str | RankbookError, merge: Callable[..., None]) -> None:
 
 
 def model() -> tuple[str, str]:
-    """How a configured language model signs; or, without one, how to come by it."""
+    """The configured language model's signature, or how to configure one."""
     try:
         return ModelJudge().signature(Resources()), ""
     except RankbookError as error:
@@ -168,7 +166,7 @@ def without_model(way: str) -> None:
 
 
 def asking(session: JudgingSession) -> Callable[[PairId], None]:
-    """Ask the model about one pair, in the background. In a callback."""
+    """Ask the model about one pair, in the background. A callback."""
 
     def ask(pair: PairId) -> None:
         roles.refuse_reader(session.store, "ask a language model, which may cost money")
@@ -188,7 +186,7 @@ def asking(session: JudgingSession) -> Callable[[PairId], None]:
 
 @st.fragment(run_every=1.0)
 def suggestion(session: JudgingSession, name: str) -> None:
-    """What the model said of the document that is shown, apart from everything that counts."""
+    """The model's grade of the current document, apart from everything that counts."""
     pair, key = st.session_state.get(SUGGESTED, (None, ()))
     left = session.left()
     if not left or pair != (left[0].query.id, left[0].item.id) or (work := jobs.find(key)) is None:

@@ -1,6 +1,6 @@
-"""What a window does to the notebook it shows, and what is that window's alone: what is being typed, what is folded.
+"""What a window does to its notebook, and what only that window has: the text being typed, folded outputs.
 
-Every change goes through `act`, which makes a copy of a notebook that ships, and says what went wrong.
+Every change goes through `apply`, which copies a notebook that ships, and shows errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to be said once, above the cells."""
+    """A message, shown once, above the cells."""
 
     text: str
     bad: bool = False
@@ -32,7 +32,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class CellDraft:
-    """What is being typed into a cell, and what the cell said when that began."""
+    """The text being typed into a cell, and the cell's text when that began."""
 
     text: str
     began: str
@@ -60,20 +60,20 @@ def drafts() -> dict[tuple[str, str], CellDraft]:
 
 
 def folded() -> set[tuple[str, str]]:
-    """The cells whose outputs are folded away."""
+    """The cells whose outputs are folded."""
     return _kept("folded", set[tuple[str, str]]())
 
 
 def editing() -> tuple[str, str, str]:
-    """Which part's source is open in this window: notebook, part, and what of it. One at a time."""
+    """The part whose source is open in this window, with its notebook and the kind of editor."""
     made: tuple[str, str, str] = st.session_state.get("book.editing", ("", "", ""))
     return made
 
 
 def edit(session: NotebookSession, part: str, what: str = "source") -> None:
-    """Open a part's source, which becomes the part one is at. What was typed into it before is still there.
+    """Open a part's source and go there. An earlier draft is still there.
 
-    From now on it is known from what the typing began, even before the server hears of any.
+    The draft records from now on what the typing started from.
     """
     close()
     st.session_state["book.editing"] = (session.name, part, what)
@@ -83,7 +83,7 @@ def edit(session: NotebookSession, part: str, what: str = "source") -> None:
 
 
 def close() -> None:
-    """What is typed stays; what is as it was is forgotten."""
+    """Close the editor; a changed draft is kept."""
     here = editing()[:2]
     if (kept := drafts().get(here)) is not None and kept.text == kept.began:
         del drafts()[here]
@@ -96,12 +96,12 @@ def draft(session: NotebookSession, part: Part) -> CellDraft:
 
 
 def typed(session: NotebookSession, part: Part, text: str) -> None:
-    """Keep what is typed until it is saved."""
+    """Keep the draft."""
     drafts()[session.name, part.id] = replace(draft(session, part), text=text)
 
 
 def unsaved(session: NotebookSession, part: str) -> bool:
-    """Whether something is typed into it that is nowhere else."""
+    """Whether the part has a draft that differs from it."""
     kept = drafts().get((session.name, part))
     return kept is not None and kept.text != kept.began
 
@@ -111,7 +111,7 @@ def forget(session: NotebookSession, part: str) -> None:
 
 
 def go(session: NotebookSession, part: str) -> None:
-    """Be at that part."""
+    """Go to that part."""
     at = state.current()
     if at.cell != part or at.notebook != session.name:
         state.go(state.NotebookState(session.name, part))
@@ -121,7 +121,7 @@ def go(session: NotebookSession, part: str) -> None:
 
 
 def apply(session: NotebookSession, do: Callable[[NotebookSession], T]) -> T | None:
-    """Do it to the notebook, or to one's own copy of one that ships. What goes wrong is said. In a callback."""
+    """Change the notebook, or a copy of one that ships. Errors become notices. A callback."""
     try:
         own = writable_copy(session)
         done = do(own)
@@ -134,7 +134,7 @@ def apply(session: NotebookSession, do: Callable[[NotebookSession], T]) -> T | N
 
 
 def writable_copy(desk: NotebookSession) -> NotebookSession:
-    """The notebook itself, or a new copy of one that ships, to which the address moves."""
+    """The notebook, or a new copy of one that ships, to which the address moves."""
     if not desk.shipped:
         return desk
     own = session.copy_session(desk, own_folder(), own_folder().free(f"my-{desk.name}"))
@@ -149,7 +149,7 @@ def writable_copy(desk: NotebookSession) -> NotebookSession:
 
 
 def save(session: NotebookSession, identity: str, *, run: bool = False, over: bool = False) -> None:
-    """Save what is typed into a part, and run it. What moved on meanwhile is written over only if `over` says so."""
+    """Save the draft of a part, and run it. Where the part has changed meanwhile, only with `over`."""
     part = _part(session, identity)
     if part is None:
         return
@@ -179,7 +179,7 @@ def save(session: NotebookSession, identity: str, *, run: bool = False, over: bo
 
 
 def change(session: NotebookSession, cell: Cell, options: dict[str, Any]) -> None:
-    """Set options of a cell in its TOML (None takes one away), and run it."""
+    """Set options of a cell in its TOML (None removes one), and run it."""
 
     def do(own: NotebookSession) -> None:
         now = own.notebook[cell.id]
@@ -193,7 +193,7 @@ def change(session: NotebookSession, cell: Cell, options: dict[str, Any]) -> Non
 def add(
     session: NotebookSession, kind: str, source: str, *, after: str | None = None, before: str | None = None, run: bool
 ) -> None:
-    """A new part, to which one goes: behind another, before another, or at the end. It runs, or is opened to edit."""
+    """Add a part behind or before another, or at the end, and go there. It runs, or opens for editing."""
 
     def do(own: NotebookSession) -> None:
         made = history.insert_after(kind, source, after) if after else history.insert_before(kind, source, before)
@@ -213,7 +213,7 @@ def remove(session: NotebookSession, part: Part) -> None:
 
 
 def start(session: NotebookSession, cells: Sequence[str], *, again: bool = False, allowed: bool = False) -> None:
-    """Run cells. Running changes no file: what ships runs as it is."""
+    """Run cells. Running changes no file: notebooks that ship run as they are."""
     try:
         session.run(cells, again=again, allowed=allowed)
     except NotAllowed as error:
@@ -233,7 +233,7 @@ def take_back(session: NotebookSession, number: int) -> None:
 
 
 def label(part: Part) -> str:
-    """How a part is called in a sentence."""
+    """The name of a part in a sentence."""
     if not isinstance(part, Cell):
         return "text"
     return f"{part.kind} cell {part.name}" if part.name else f"{part.kind} cell"
@@ -251,12 +251,12 @@ def _part(session: NotebookSession, identity: str) -> Part | None:
 
 
 def drawn(session: NotebookSession) -> None:
-    """Remember what a whole run of the page has drawn."""
+    """Remember the state that a whole run of the page has drawn."""
     st.session_state["book.drawn"] = _sign(session)
 
 
 def keep_up(session: NotebookSession) -> None:
-    """In a fragment: draw the whole page again where something beside it has changed."""
+    """In a fragment: redraw the whole page where something outside has changed."""
     if st.session_state.get("book.drawn") != _sign(session):
         st.rerun()
 

@@ -46,7 +46,7 @@ def run_button(session: NotebookSession, cell: Cell, state: CellState) -> None:
 
 
 def run(session: NotebookSession, identity: str) -> None:
-    """Run a cell, with what is typed into it. What is fresh is run anew."""
+    """Run a cell with its draft. A fresh one is run again."""
     cell = session.notebook[identity]
     actions.go(session, identity)
     if actions.unsaved(session, identity):
@@ -103,7 +103,7 @@ def menu(session: NotebookSession, part: Part, more: Menu | None = None) -> None
 
 
 def more_of(session: NotebookSession, cell: Cell, *, hidden: bool) -> Menu:
-    """What can be done to a cell, beside what can be done to any part."""
+    """The actions of a cell, beyond those of any part."""
     cells = [each.id for each in session.notebook.cells]
     fold = actions.folded()
     here = (session.name, cell.id)
@@ -124,7 +124,7 @@ BEAT = 0.5  # seconds between two looks at a cell under way
 
 
 def draw(session: NotebookSession, part: Part) -> None:
-    """The part, which looks again by itself while it runs."""
+    """The part, as a fragment that redraws itself while the cell runs."""
     running = isinstance(part, Cell) and part.kind != HEADER and session.state(part).state == "running"
     st.fragment(_part, run_every=BEAT if running else None)(session, part.id)
 
@@ -188,7 +188,7 @@ def _prose(session: NotebookSession, part: Prose) -> None:
 
 
 def _tools(session: NotebookSession, part: Part) -> None:
-    """What can be done to it, shown where the pointer or the keyboard is."""
+    """The actions, shown on hover and focus."""
     with st.container(horizontal=True, key=f"tools-{part.id}", width="content", gap="xsmall"):
         edit_button(session, part)
         menu(session, part)
@@ -282,7 +282,7 @@ def _output(session: NotebookSession, cell: Cell, state: CellState, output: Outp
 
 
 def _asks(session: NotebookSession, cell: Cell, state: CellState) -> None:
-    """What it would spend, before it spends anything."""
+    """What the cell would spend."""
     job_progress.consent_note("This cell", state.asks)
     st.button(
         "Send and run",
@@ -295,5 +295,5 @@ def _asks(session: NotebookSession, cell: Cell, state: CellState) -> None:
 
 
 def css_name(identity: str) -> str:
-    """As Streamlit writes a key into a class."""
+    """The class name that Streamlit makes of a key."""
     return re.sub(r"[^a-zA-Z0-9_-]", "-", identity.strip())

@@ -1,6 +1,6 @@
-"""A part of a notebook while it is edited: as a form, as TOML or Markdown, or its name.
+"""A part of a notebook being edited: as a form, as TOML or Markdown, or its name.
 
-What is typed is kept in this window until it is saved, and saved only over what it began from.
+Drafts stay in this window until they are saved, and are saved only over the text that they started from.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORM, SOURCE = "Form", "Source"
 
 
 def prose(session: NotebookSession, part: Prose) -> None:
-    """Markdown, in its place."""
+    """The editor of Markdown."""
     draft = actions.draft(session, part)
     _area(session, part, draft, "Markdown")
     _conflict(session, part, draft)
@@ -35,7 +35,7 @@ def prose(session: NotebookSession, part: Prose) -> None:
 
 
 def cell(session: NotebookSession, part: Cell) -> None:
-    """TOML, by hand or by form: the same text."""
+    """The editor of TOML, by hand or by form: the same text."""
     draft = actions.draft(session, part)
     header = part.kind == HEADER
     with st.container(key=f"source-{part.id}"):
@@ -64,7 +64,7 @@ def cell(session: NotebookSession, part: Cell) -> None:
 
 
 def name(session: NotebookSession, part: Cell) -> None:
-    """By what the cell is known in links and on the command line."""
+    """The editor of a cell's name, by which links and commands find it."""
     key = f"name-{part.id}"
     st.text_input(
         "Name, then Enter",
@@ -87,7 +87,7 @@ def _rename(session: NotebookSession, part: Cell, wanted: str) -> None:
 
 
 def _own_first(model: type[BaseModel]) -> list[str]:
-    """What makes the cell what it is before what it has from the notebook anyway. Variants are written as text."""
+    """A cell's own fields before those that it inherits from the notebook. Variants are written as text."""
     names = [option.alias or name for name, option in model.model_fields.items()]
     shared = [name for name in names if name in CellSpec.model_fields]
     own = [name for name in names if name not in shared]
@@ -99,9 +99,9 @@ def _own_first(model: type[BaseModel]) -> list[str]:
 
 
 def _area(session: NotebookSession, part: Part, draft: CellDraft, label: str) -> None:
-    """The text. It is set where it changed elsewhere than under somebody's hands.
+    """The text area, set where the text has changed other than by typing.
 
-    It is the default too: the browser knows no other text for an area that comes back after the form.
+    The text is the default too: the browser knows no other for an area that comes back after the form.
     """
     key = f"text-{session.name}-{part.id}"
     if st.session_state.get(f"{key}.set") != draft.text or key not in st.session_state:
@@ -120,7 +120,7 @@ def _area(session: NotebookSession, part: Part, draft: CellDraft, label: str) ->
 
 
 def _conflict(session: NotebookSession, part: Part, draft: CellDraft) -> None:
-    """Somebody else was faster: both texts are there, and the person decides."""
+    """The part was changed elsewhere: both texts are shown, and the person decides."""
     if draft.began == history.editable_text(part):
         return
     st.html(

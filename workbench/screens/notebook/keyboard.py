@@ -31,7 +31,7 @@ def icon(kind: str) -> str:
 
 
 def between(session: NotebookSession, before: str | None) -> None:
-    """A line with a plus, above the part of that identity or at the end."""
+    """A line with a plus, above the part of that id or at the end."""
     key = f"add-{before or 'end'}"
 
     def chosen() -> None:
@@ -51,17 +51,17 @@ def between(session: NotebookSession, before: str | None) -> None:
 
 
 def named(kind: str) -> str:
-    """With its icon, as a menu shows it."""
+    """With its icon."""
     return f"{icon(kind)} {'text' if kind == NOTE else kind}"
 
 
 def new(session: NotebookSession, kind: str, *, before: str | None = None, after: str | None = None) -> None:
-    """A new part, whose source is opened: an example that runs on this collection."""
+    """A new part with its source open: an example for this collection."""
     actions.add(session, kind, example(kind, session.collection), before=before, after=after, run=False)
 
 
 def choices(session: NotebookSession, after: str | None) -> None:
-    """Every kind with what it is for, to be added behind a part."""
+    """Every kind with its summary, to be added behind a part."""
     for kind in offered():
         words = WORDS.get(kind) or summary(kinds[kind])
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -87,7 +87,7 @@ _scroll = st.components.v2.component(
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Something that a key does. `keys` is as Streamlit writes it, `shown` as people do."""
+    """A keyboard command. `keys` is as Streamlit writes it, `shown` as people do."""
 
     name: str
     label: str
@@ -97,7 +97,7 @@ class Command:
 
 
 def here(session: NotebookSession) -> str | None:
-    """The cell that one is at: the address's, else the first."""
+    """The cell of the address, else the first."""
     at = state.current().cell
     shown = [part.id for part in session.notebook.shown]
     if at in shown:
@@ -106,7 +106,7 @@ def here(session: NotebookSession) -> str | None:
 
 
 def _step(steps: int, session: NotebookSession) -> None:
-    """To the next cell, or text; at an end one stays."""
+    """Go to the next part; at an end, stay."""
     shown = [part.id for part in session.notebook.shown if not (isinstance(part, Cell) and part.kind == HEADER)]
     at = here(session)
     if at not in shown or not state.current().cell:
@@ -163,20 +163,20 @@ COMMANDS = (
 
 
 def listen(session: NotebookSession) -> None:
-    """The keys. Their buttons are there and not seen: the list of commands is for looking."""
+    """Invisible buttons with the shortcuts."""
     with st.container(key="book-keys"):
         for each in COMMANDS:
             st.button(each.label, key=f"key-{each.name}", shortcut=each.keys, on_click=_done, args=(each, session))
 
 
 def follow() -> None:
-    """Scroll to the cell that the address names, once. At the end of the page, when all is drawn."""
+    """Scroll to the cell of the address, once, when all is drawn."""
     with st.container(key="book-scroll"):
         _scroll(key="book.scroll", data={"cell": state.current().cell})
 
 
 def dialogs(session: NotebookSession) -> None:
-    """The dialog that is open, drawn again in every run of the page: leaving it out would close it."""
+    """The open dialog, drawn in every run of the page: leaving it out would close it."""
     match st.session_state.get("book.dialog", ""):
         case "commands":
             st.dialog("Commands", on_dismiss=_dismissed)(_list)(session)

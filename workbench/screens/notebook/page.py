@@ -1,4 +1,4 @@
-"""The notebook page: a Markdown file whose cells search, score and compare, in a column."""
+"""The page Notebook: a Markdown file whose cells search, score and compare, in a column."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import streamlit as st
 from core.errors import RankbookError
 from core.store.engine import Store
 from workbench.components import feedback, theme
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 from workbench.components.theme import asset
 from workbench.notebooks import files, named, session
 from workbench.notebooks.files import own_folder
@@ -84,4 +84,4 @@ def _where(session: NotebookSession) -> None:
         st.html(f'<p class="rb-draft">{said}</p>')
 
 
-PAGE = Page("Notebook", ":material/menu_book:", render)
+PAGE = WorkbenchPage("Notebook", ":material/menu_book:", render)

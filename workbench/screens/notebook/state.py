@@ -1,6 +1,5 @@
-"""Where one is in a notebook, as the address bar says it: the notebook, a cell, and what is looked at in that cell.
-
-The address is the only truth, as on the other pages: a link opens the same view, and the browser's way back works.
+"""What is selected on the page Notebook, as its address holds it: the notebook, a cell, and what is open in that
+cell.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from workbench.services.url_state import UrlState
 
 @dataclass(frozen=True)
 class NotebookState(UrlState):
-    """All of it text; empty is none. All but the first two belong to the cell and go with it."""
+    """All fields but the first two belong to the cell."""
 
     notebook: str = ""
     cell: str = ""
@@ -27,20 +26,20 @@ class NotebookState(UrlState):
     order: str = ""
 
     def within(self, cell: str) -> NotebookState:
-        """As that cell sees it: another's selection is none of its own."""
+        """The state for that cell: without what is selected in another."""
         return self if self.cell == cell else NotebookState(self.notebook, cell)
 
 
 def current() -> NotebookState:
-    """What the address says."""
+    """The state of the address."""
     return NotebookState.of(url_state.parameters())
 
 
 def go(state: NotebookState) -> None:
-    """Move there. In a callback, so that the run that follows sees it from its first line."""
+    """Go there. For callbacks."""
     url_state.move_to(state.parameters())
 
 
 def select(cell: str, **fields_: str) -> None:
-    """Look at something in a cell, which becomes the one that one is at."""
+    """Select something in a cell, and go to that cell."""
     go(replace(current().within(cell), **fields_))

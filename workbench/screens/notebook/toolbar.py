@@ -25,7 +25,7 @@ from workbench.services.toml_edit import put
 
 
 def waiting(session: NotebookSession) -> list[Notice]:
-    """What came of the last click, said once, and what is doubtful about the text."""
+    """The notice of the last click, and doubts about the text."""
     waiting = actions.notices()
     taken = [*waiting, *(Notice(f"Line {line}: {doubt}") for line, doubt in session.notebook.doubts)]
     waiting.clear()
@@ -81,7 +81,7 @@ EMPTY = "Nothing, but for the collection"
 
 
 def draw_choosers(session: NotebookSession) -> None:
-    """In the bar, each in its place."""
+    """The choosers of notebook, collection and split."""
     here = own_folder()
     own = here.own()
     names = [*own, *(name for name in files.shipped_names() if name not in own)]
@@ -141,7 +141,7 @@ def _bare(session: NotebookSession, name: str) -> Notebook:
 
 
 def _shared(session: NotebookSession) -> None:
-    """The collection and the split of the header cell."""
+    """The collection and split of the header cell."""
     said = session.parsed.shared
     names = [row.name for row in bridge.run(collections.listed(session.store))]
     ground = session.collection
@@ -182,7 +182,7 @@ def _choice(
 
 
 def _share(session: NotebookSession, values: dict[str, str | None]) -> None:
-    """Into the header cell, which is made where there is none."""
+    """Set them in the header cell, which is added where there is none."""
 
     def edit(notebook: Notebook) -> tuple[Notebook, str]:
         changes: dict[tuple[str | int, ...], str | None] = {(name,): value for name, value in values.items()}
@@ -200,7 +200,7 @@ WATCH = 3.0  # seconds between two looks at what other windows and other program
 
 
 def draw(session: NotebookSession, notices: Sequence[Notice]) -> None:
-    """All of it, with what there is to be said: where one sees it wherever one is."""
+    """The toolbar with notices, always in view."""
     with st.container(key="book-bar", gap="xsmall"):
         with st.container(key="book-row", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
             draw_choosers(session)
@@ -243,7 +243,7 @@ def draw(session: NotebookSession, notices: Sequence[Notice]) -> None:
 
 @st.fragment(run_every=WATCH)
 def _watch(session: NotebookSession) -> None:
-    """Other windows, other programs: the page is drawn again when they did something."""
+    """Redraws the page when other windows or programs have changed something."""
     session.look()
     actions.keep_up(session)
     if session.changed_on_disk:
@@ -274,7 +274,7 @@ def _button(
     width: int,
     primary: bool = False,
 ) -> None:
-    """As wide whatever its label says. `unable` is why it cannot be pressed now; empty where it can."""
+    """Of constant width. `unable` is why it is disabled; empty where it is not."""
     st.button(
         label,
         key=f"book.{name}",

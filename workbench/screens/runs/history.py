@@ -9,7 +9,7 @@ import streamlit as st
 
 from evals.runs.run_store import SHOWN, RunSummary
 from workbench.components import table
-from workbench.components.table import DataTable, TableColumn, TableFilter, TableRow
+from workbench.components.table import DataColumn, DataFilter, DataRow, DataTable
 from workbench.screens.runs.state import PAGE, RunsState, address
 from workbench.services import runs as services_runs
 
@@ -44,7 +44,7 @@ def draw(runs: Sequence[RunSummary], state: RunsState, opened: str) -> None:
             rows,
             selected=opened,
             empty="No run fits these filters.",
-            filter=TableFilter(state.find, "Find by name, pin, pipeline or id", told, page, pages),
+            filter=DataFilter(state.find, "Find by name, pin, pipeline or id", told, page, pages),
         ),
         on_open=lambda identity: address.go(run=identity, beside="", view="", new=""),
         on_find=lambda words: address.go(find=words, page=""),
@@ -71,22 +71,22 @@ def _fits(run: RunSummary, state: RunsState) -> bool:
     return state.collection in (EVERY, run.subject.collection) and state.split in (EVERY, run.subject.split)
 
 
-def _columns(metric: str) -> list[TableColumn]:
+def _columns(metric: str) -> list[DataColumn]:
     return [
-        TableColumn("Name"),
-        TableColumn("Pipeline", "What the variant does, in order", long=True, wide=True),
-        TableColumn("Over", "The collection and its labelled queries"),
-        TableColumn(metric or "Score", "Its mean, with its 95% interval", right=True),
-        TableColumn("p95 ms", "Of a query that is asked alone", right=True, wide=True),
-        TableColumn("Failed", "Queries that failed, of all: they score 0", right=True, wide=True),
-        TableColumn("Made", "UTC", right=True, wide=True),
-        TableColumn("Pinned", "Baselines are never cleared away", wide=True),
+        DataColumn("Name"),
+        DataColumn("Pipeline", "What the variant does, in order", long=True, wide=True),
+        DataColumn("Over", "The collection and its labelled queries"),
+        DataColumn(metric or "Score", "Its mean, with its 95% interval", right=True),
+        DataColumn("p95 ms", "Of a query that is asked alone", right=True, wide=True),
+        DataColumn("Failed", "Queries that failed, of all: they score 0", right=True, wide=True),
+        DataColumn("Made", "UTC", right=True, wide=True),
+        DataColumn("Pinned", "Baselines are never cleared away", wide=True),
     ]
 
 
-def _line(run: RunSummary, metric: str) -> TableRow:
+def _line(run: RunSummary, metric: str) -> DataRow:
     latency = run.latency
-    return TableRow(
+    return DataRow(
         run.id,
         (
             f"{run.name} (deep)" if run.depth else run.name,

@@ -10,7 +10,7 @@ from core.store.engine import Store
 from evals.runs import run_store
 from evals.runs.run_store import RunSummary
 from workbench.components import deleted, feedback
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 from workbench.components.theme import asset
 from workbench.screens.runs import history, new, run
 from workbench.screens.runs.state import address
@@ -39,4 +39,4 @@ def render(store: Store) -> None:
     feedback.scroll_to("runs-open", opened.id if opened else "")
 
 
-PAGE = Page("Runs", ":material/history:", render)
+PAGE = WorkbenchPage("Runs", ":material/history:", render)

@@ -11,7 +11,7 @@ from core.legs import describe
 from workbench.components import cards, feedback
 from workbench.screens.search.state import address
 from workbench.services import search as services_search
-from workbench.services.search import LegResult, LegResults, LegSearch, QueryLabels
+from workbench.services.search import LegHits, LegResults, LegSearch, QueryLabels
 
 IN_WORDS = {3: "three", 4: "four", 5: "five"}
 BEAT = 0.25  # seconds between two looks at a search under way
@@ -59,7 +59,7 @@ class Columns:
     def _say(self, line: str) -> None:
         self.summary.html(f'<p class="rb-summary" role="status">{line}</p>')
 
-    def _head(self, kind: str, column: LegResult | None = None) -> None:
+    def _head(self, kind: str, column: LegHits | None = None) -> None:
         number, under = "", describe(kind).finds
         if column is not None and column.problem is None:
             number, under = f"{column.milliseconds:,.0f} ms", _recall(column, self.judged) or under
@@ -85,7 +85,7 @@ def _open(unit: str) -> None:
     address.go(opened=unit)
 
 
-def _recall(column: LegResult, judged: QueryLabels) -> str:
+def _recall(column: LegHits, judged: QueryLabels) -> str:
     """For a labelled query, how much of what is relevant the leg brought up."""
     if not judged.relevant:
         return ""

@@ -13,7 +13,7 @@ from core.store.resolve_target import search_target
 from evals.labels import query_sets
 from evals.types import LabelledQueries
 from workbench.components import cards, document
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 from workbench.screens.search.columns import Columns
 from workbench.screens.search.state import address
 from workbench.services import search as services_search
@@ -116,4 +116,4 @@ def _search(store: Store, view: CollectionView, chunks: str, wanted: LegResults,
         search.cancel()  # what is done already stays done
 
 
-PAGE = Page("Search", ":material/search:", render)
+PAGE = WorkbenchPage("Search", ":material/search:", render)

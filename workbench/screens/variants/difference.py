@@ -1,4 +1,4 @@
-"""What the open variant differs in from another, option by option and line by line; and its SQL."""
+"""How the open variant differs from another, by options and by lines; and its SQL."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONGEST_LINE = 500
 
 
 def difference(mine: VariantEntry, variant: Variant, others: Sequence[str], other: VariantEntry | None) -> None:
-    """Both ways to see it. `mine` is the text in hand, saved or not."""
+    """By options and by lines. `mine` is the text being edited."""
     address.select("Held against", "beside", others, other.name if other else "", empty="Choose another variant")
     if other is None:
         st.html(
@@ -78,7 +78,7 @@ def sql(store: Store, variant: Variant, state: VariantsState, names: Sequence[st
 
 
 def _filled(context: RequestContext, made: ExportedSql, query: str) -> str:
-    """With the query filled in, as soon as there is the vector that the statement wants."""
+    """With the query filled in, once its vector is there."""
     if not made.needs_vector or made.model is None:
         return made.filled(query)
     key = ("query vector", context.store.where, context.view.name, made.model, query)
@@ -96,7 +96,7 @@ async def _embedded(
     *,
     allowed: bool,
 ) -> Sequence[float] | ConsentNeeded | None:
-    """A link is nobody's wish to send its query. Whoever presses may, as whoever searches."""
+    """A link must not send its query: only whoever presses the button does."""
     sends = embedded_at(context, made.model or "")
     if sends is not None and not allowed:
         return ConsentNeeded((str(sends),))

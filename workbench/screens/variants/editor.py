@@ -1,4 +1,4 @@
-"""The open variant: its form and its text, what is wrong with it, and what can be done with it."""
+"""The open variant: its form and its text, its mistake, and the actions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ DO = "variants.do"
 
 
 def key_of(name: str, *more: str) -> str:
-    """Widget keys become class names, which strangers' names must not be."""
+    """A widget key; keys become class names, which strangers' names must not be."""
     return ".".join(("variants", sha256(name.encode()).hexdigest()[:10], *more))
 
 
 def read(draft: VariantDraft) -> Variant | InputError:
-    """What the text means, or the mistake in it."""
+    """The variant, or the mistake in its text."""
     try:
         return services_variants.read(draft.text)
     except InputError as error:
@@ -37,7 +37,7 @@ def read(draft: VariantDraft) -> Variant | InputError:
 
 
 def complain(draft: VariantDraft, mistake: InputError) -> None:
-    """The mistake, and its line among those around it."""
+    """The mistake, with the lines around it."""
     feedback.draw_error(mistake)
     line = mistake.line or 1
     lines = draft.text.splitlines() or [""]
@@ -69,7 +69,7 @@ def as_form(draft: VariantDraft, chunk_sets: list[str], models: list[str]) -> No
 
 
 def as_text(draft: VariantDraft) -> None:
-    """The text itself. It is taken when the field is left, or with Ctrl and Enter."""
+    """The text. It is applied when the field is left, or with Ctrl and Enter."""
     key = key_of(draft.entry.name, "toml")
     seen = f"{key}.seen"
     if key not in st.session_state or st.session_state.get(seen) != draft.text:
@@ -97,7 +97,7 @@ def undo_bar(store: Store) -> None:
 
 
 def actions(store: Store, draft: VariantDraft, variant: Variant | None) -> None:
-    """Who may not keep it here may try it and take it along."""
+    """Save, download, delete; readers may edit and download only."""
     keeps, name = permissions.may_edit(store), draft.entry.name
     own = draft.entry.kept is not None and keeps
     with st.container(horizontal=True, key="variants-actions"):
@@ -152,7 +152,7 @@ def _save_as(store: Store, draft: VariantDraft, variant: Variant | None) -> None
 
 
 def _do(what: str, store: Store, draft: VariantDraft | None = None, key: str = "") -> None:
-    """In a callback, so that the page that follows shows what there is then. What went wrong is drawn there too."""
+    """A callback, so that the page shows the result; an error is drawn there too."""
     try:
         roles.refuse_reader(store, "keep variants")
         match what, draft:

@@ -11,7 +11,7 @@ from core.store.engine import Store
 from core.variant import Variant
 from evals import variants
 from workbench.components import feedback, variant_list
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 from workbench.components.theme import asset
 from workbench.screens.variants import difference, editor
 from workbench.screens.variants import state as variants_state
@@ -98,11 +98,11 @@ def render(store: Store) -> None:
 
 
 def _offered(store: Store) -> tuple[list[str], list[str]]:
-    """Chunk sets and models that collections have: names to choose, any other can be typed."""
+    """Chunk sets and models of the collections, as suggestions."""
     views = [bridge.run(collections.get(store, row.name)) for row in bridge.run(collections.listed(store))]
     sets = dict.fromkeys(["default", "items", *(each.name for view in views for each in view.chunk_sets)])
     models = dict.fromkeys(each.model for view in views for each in view.embedding_sets)
     return list(sets), list(models)
 
 
-PAGE = Page("Variants", ":material/account_tree:", render)
+PAGE = WorkbenchPage("Variants", ":material/account_tree:", render)

@@ -23,7 +23,7 @@ FIRST: Final = "hybrid-retriever"
 
 @dataclass(frozen=True)
 class VariantsState(UrlState):
-    """A view of the page, all of it text. `beside` is what it is held against; the last two are for its SQL."""
+    """`beside` is the variant to compare with; the last two fields are for the SQL."""
 
     variant: str = ""
     beside: str = ""
@@ -33,7 +33,7 @@ class VariantsState(UrlState):
 
     @property
     def shown(self) -> str:
-        """What holds where the address does not say: a link with another variant beside is to their difference."""
+        """The view; a link with `beside` leads to the difference."""
         return self.view if self.view in VIEWS else "difference" if self.beside else VIEWS[0]
 
 
@@ -45,7 +45,7 @@ UNDO = "variants.undo"
 
 @dataclass(frozen=True, slots=True)
 class VariantDraft:
-    """The text in hand, and the one that it was made of."""
+    """The text being edited, and the text that it started from."""
 
     entry: VariantEntry
     base: str
@@ -58,7 +58,7 @@ class VariantDraft:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """What was done, in words, and the file as it was before."""
+    """What was done, in words, and the file before."""
 
     said: str
     before: SavedVariant
@@ -78,7 +78,7 @@ def discard(name: str) -> None:
 
 
 def save(draft: VariantDraft) -> str:
-    """In the place of the kept one; its name, which may be another now."""
+    """Overwrite the kept variant; gives its name, which may have changed."""
     name = draft.entry.name
     before = variants.get(name)
     if before.text != draft.base:
@@ -92,7 +92,7 @@ def save(draft: VariantDraft) -> str:
 
 
 def save_as(draft: VariantDraft, name: str) -> str:
-    """As one more of one's own, under that name."""
+    """Keep it as a new variant of that name."""
     made = variants.keep(toml_edit.put(draft.text, {("name",): name.strip()}))
     discard(draft.entry.name)
     st.session_state.pop(UNDO, None)
@@ -110,7 +110,7 @@ def drop(name: str) -> None:
 
 
 def undo() -> str:
-    """Back to what was before; its name."""
+    """Restore the file before; gives its name."""
     done: Undo = st.session_state.pop(UNDO)
     if done.before.trash_entry is not None:
         return variants.restore(done.before.trash_entry).name

@@ -20,7 +20,7 @@ from evals.labels import query_sets
 from evals.types import DEFAULT_QUERY_SET
 from workbench.components import job_progress, weight_explorer
 from workbench.components.open_collection import open_collection
-from workbench.components.page import Page
+from workbench.components.page import WorkbenchPage
 from workbench.components.url_state import Address
 from workbench.components.weight_explorer import SurfacePosition, WeightExplorer, leg_label
 from workbench.screens.weights import use as weights_use
@@ -133,4 +133,4 @@ def _waited(key: Key, ctx: EvalContext, state: WeightsState) -> WeighedSurface |
     return job_progress.result_with_consent(NAME, *what, shared=True)
 
 
-PAGE = Page("Weights", ":material/tune:", render)
+PAGE = WorkbenchPage("Weights", ":material/tune:", render)

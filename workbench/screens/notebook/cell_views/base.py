@@ -1,7 +1,7 @@
 """What a view of a cell's output draws from, and the choosers that several views have.
 
-A view draws plain values; what it asks for live goes through the cell's own context. Changes of a cell are changes of
-its TOML, made and saved by the page that shows it.
+A view draws plain values; live work goes through the cell's own context. Changes of a cell are changes of its TOML,
+made by the page.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from workbench.screens.notebook.state import NotebookState
 
 @dataclass(frozen=True, slots=True)
 class CellView:
-    """A cell with what it gave, as its view sees it. `stale` says what moved on since.
+    """A cell with its output. `stale` says what has changed since.
 
-    `change` sets options of the cell (None takes one away), keeps the rest of its TOML as it is, and runs it; `add`
-    puts a cell of a kind and source behind it, goes there and runs it. Both are for callbacks, and can be undone.
+    `change` sets options of the cell (None removes one) and runs it; `add` adds a cell of a kind and source behind it,
+    goes there and runs it. Both are for callbacks, and can be undone.
     """
 
     cell: Cell
@@ -47,11 +47,11 @@ class CellView:
 
     @property
     def selected(self) -> NotebookState:
-        """What is looked at in this cell, as the address says it."""
+        """What is selected in this cell."""
         return state.current().within(self.cell.id)
 
     def select(self, **fields: str) -> None:
-        """Look at something in it: a field of the place, by its name. In a callback."""
+        """Select something in this cell, by field. For callbacks."""
         state.select(self.cell.id, **fields)
 
 
@@ -72,12 +72,12 @@ def choose_kind_and_order(view: CellView, groups: Sequence[str], orders: Mapping
 
 
 def group(view: CellView, groups: Sequence[str]) -> str:
-    """The kind that is chosen; empty for all."""
+    """The selected kind; empty for all."""
     return view.selected.kind if view.selected.kind in groups else ""
 
 
 def context_of(context: CellContext, spec: CellSpec) -> tuple[EvalContext, str]:
-    """The cell's collection, and what stands for its content and labels in keys."""
+    """The cell's collection, and a key for its content and labels."""
     collection = spec.collection or context.shared.collection
     if collection is None:
         raise SpecError('No collection is named. Write collection = "handbook" in this cell.')
@@ -92,7 +92,7 @@ WHERE = ("collection", "query_set", "split")
 
 
 def source(spec: CellSpec, query: str, variants: Sequence[Reference]) -> str:
-    """A labelled query asked of these variants, over what the cell it comes from is about."""
+    """The source of a search cell: a labelled query with these variants."""
     import tomlkit
 
     where: dict[str, Any] = {name: value for name in WHERE if (value := getattr(spec, name)) is not None}
@@ -102,7 +102,7 @@ def source(spec: CellSpec, query: str, variants: Sequence[Reference]) -> str:
 
 
 def inline(value: Any) -> Any:
-    """A table on one line, whatever is in it: between brackets no other can stand."""
+    """A value with its tables in one line, as TOML needs it between brackets."""
     import tomlkit
 
     if isinstance(value, dict):
@@ -117,6 +117,6 @@ def inline(value: Any) -> Any:
 
 
 def first_columns(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """The places of the first of those wanted, as many as can be read side by side, in the order of the names."""
+    """The places of the first few of the wanted names, in the order of the names."""
     places = dict.fromkeys(names.index(name) for name in wanted if name in names)
     return sorted(list(places)[:MOST])

@@ -19,7 +19,7 @@ ANY = ("bm25",)  # where both runs are other engines', and cannot be asked
 
 
 def draw(view: CellView) -> None:
-    """All of it. An output that an older version kept has its blocks alone."""
+    """All of it. Outputs of older versions are drawn block by block."""
     if "moved" not in view.output.values:
         blocks.draw_all(view.output.blocks, view.key("block"))
         return
@@ -79,7 +79,7 @@ def _outcomes(look: ComparisonSelection) -> Any:
 
 
 def _charts(view: CellView, look: ComparisonSelection) -> None:
-    """Both charts; a click on a query selects it. Their keys change with the selection, so that none is left over."""
+    """Both charts; a click on a query selects it. Their keys change with the selection, so that no old one is left."""
     figures = [block for block in view.output.blocks if isinstance(block, Figure)][:2]
     for at, (place, block) in enumerate(zip(st.columns(len(figures)), figures, strict=True)):
         key = view.key(f"chart.{at}.{look.query}")
@@ -94,7 +94,7 @@ def _charts(view: CellView, look: ComparisonSelection) -> None:
 
 
 def follow(view: CellView, look: ComparisonSelection, what: Action) -> None:
-    """What a pressed button stands for. In a callback."""
+    """Do what a pressed button stands for. A callback."""
     if "query" in what:
         variants = view.output.values["searchable"] or ANY
         view.add("search", base.source(view.spec, what["query"], variants))

@@ -1,6 +1,6 @@
-"""The view of a context cell: its budget to be changed, the packed passages in it, what was left out, and the gain.
+"""The view of a context cell: its budget, the packed passages, what was left out, and the gain.
 
-Packing is the cell's; a changed budget is a changed cell.
+Packing is done by the cell; another budget is a change of the cell.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _component = st.components.v2.component(
 
 
 def draw(view: CellView) -> None:
-    """All of it. What an older version made has no passages, and is drawn block by block."""
+    """All of it. Outputs of older versions are drawn block by block."""
     spec, values = view.spec, view.output.values
     if not isinstance(spec, ContextCell) or "passages" not in values:
         blocks.draw_all(view.output.blocks, view.key("blocks"))
@@ -59,7 +59,7 @@ def _is_curve(block: Block) -> bool:
 
 
 def _ground(view: CellView, spec: ContextCell) -> EvalContext | None:
-    """None where the collection is gone; what was packed can still be read."""
+    """None where the collection is gone; the packed passages can still be read."""
     try:
         return context_of(view.context, spec)[0]
     except RankbookError as error:

@@ -15,7 +15,7 @@ INVITATION = "Choose a variant, a kind of query, or a number between them to see
 
 
 def draw(view: CellView) -> None:
-    """All of it. An output that an older version kept has its blocks alone."""
+    """All of it. Outputs of older versions are drawn block by block."""
     if "metrics" not in view.output.values:
         blocks.draw_all(view.output.blocks, view.key("block"))
         return
@@ -50,7 +50,7 @@ def look_of(view: CellView) -> LeaderboardSelection:
 
 
 def follow(view: CellView, look: LeaderboardSelection, what: Action) -> None:
-    """What a pressed button stands for. In a callback."""
+    """Do what a pressed button stands for. A callback."""
     if "baseline" in what:
         if what["baseline"] != look.baseline:
             view.change({"baseline": what["baseline"]})

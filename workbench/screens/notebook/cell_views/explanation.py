@@ -1,6 +1,6 @@
-"""Why a document is where it is, or is not there: asked of the columns, of any document that somebody names.
+"""Why a document is where it is, or is missing: for a card, or for any document in all columns.
 
-The account is `core.explain`'s, as `rankbook why` gives it. Owns the box, and where the account is shown.
+The account is `core.explain`'s, as in `rankbook why`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Said = tuple[ExplanationLine, ...]
 
 @dataclass(frozen=True, slots=True)
 class Explanations:
-    """The accounts, one a column; none where what was typed could mean several documents."""
+    """The accounts, one a column; none where the typed text could mean several documents."""
 
     documents: tuple[DocumentMatch, ...]
     accounts: tuple[tuple[str, Said], ...] = ()
 
 
 def asked(view: CellView, hits: Hits, columns: Sequence[Variant]) -> tuple[int, str] | None:
-    """The card that is to be explained, by its column and id; None where none is, or a document beside the cards."""
+    """The card to explain, by its column and id; None without one."""
     state = view.selected
     for at, (column, variant) in enumerate(zip(hits.columns, columns, strict=False)):
         if state.document and variant.name == state.against and any(hit.id == state.document for hit in column.hits):
@@ -57,7 +57,7 @@ def draw(
     columns: Sequence[Variant],
     card: tuple[int, str] | None,
 ) -> Said | None:
-    """The account of what is named. That of a card is given back, for the card to show."""
+    """The account. That of a card is given back, for the card to show."""
     state = view.selected
     wanted = [each for each in columns if state.against in (each.name, EVERY)]
     if not state.document or not wanted:
@@ -83,7 +83,7 @@ async def _ask(
     *,
     allowed: bool,
 ) -> Explanations | ConsentNeeded:
-    """An account takes a search: where that asks a language model, somebody has to allow it, as for the cell itself."""
+    """An account needs a search; where that asks a language model, consent comes first."""
     documents = await find_documents(ctx.store, ctx.view, typed)
     if len(documents) > 1:
         return Explanations(tuple(documents))
@@ -94,7 +94,7 @@ async def _ask(
 
 
 async def _account(ctx: EvalContext, query: str, variant: Variant, document: str) -> Said:
-    """In plain words and exact ones; what one column cannot be asked is said there, and the others are asked."""
+    """In plain words and exact ones; an error of one column is its account."""
     try:
         account = await explain(ctx.context, query, variant, document)
     except Cancelled:
@@ -105,7 +105,7 @@ async def _account(ctx: EvalContext, query: str, variant: Variant, document: str
 
 
 def box(view: CellView, card: tuple[int, str] | None) -> None:
-    """Where a document is named that one misses."""
+    """The field for a document that is missing."""
     state = view.selected
     key = put(view.key("missed"), state.document if state.against and card is None else "")
 

@@ -1,6 +1,6 @@
-"""The view of a fusion cell: the instrument over the cell's own weight surface, and what the cell found.
+"""The view of a fusion cell: the instrument over the cell's weight surface, and the cell's results.
 
-Owns which fusion is looked at. The surface is made in the background, and the cell's figures are shown meanwhile.
+Owns which fusion is selected. The surface is computed in the background; the cell's figures are shown meanwhile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOTHING_TO_DRAG = "This output is older than what it came of. Run the cell, and 
 
 
 def draw(view: CellView) -> None:
-    """The answer, the instrument or how far it is, and the tables."""
+    """The answer, the instrument or its progress, and the tables."""
     headline = [each for each in view.output.blocks if isinstance(each, Said) and each.tone == "headline"]
     others = [each for each in view.output.blocks if each not in headline]
     blocks.draw_all(headline, view.key("headline"))
@@ -45,7 +45,7 @@ def draw(view: CellView) -> None:
 
 
 def _instrument(view: CellView) -> bool:
-    """Whether it is there to be dragged."""
+    """Whether it could be drawn."""
     if view.stale or not isinstance(view.spec, FusionCell):
         blocks.draw(Said(text=NOTHING_TO_DRAG, tone="note"), view.key("stale"))
         return False
@@ -83,7 +83,7 @@ def _instrument(view: CellView) -> bool:
 
 
 def _use(view: CellView, spec: FusionCell) -> Callable[[str], None]:
-    """What puts a kept variant into an evaluate cell behind this one."""
+    """A button that adds an evaluate cell with the kept variant."""
 
     def add(name: str) -> None:
         where = {each: value for each in WHERE if (value := getattr(spec, each)) is not None}
@@ -106,7 +106,7 @@ def _use(view: CellView, spec: FusionCell) -> Callable[[str], None]:
 
 
 def _controls(view: CellView, fusion: Fusion, usual: Fusion) -> None:
-    """The method, and its k or its normalisation. What the cell itself chooses among is its own affair."""
+    """The method, and its k or its normalisation."""
 
     def chosen(method: str = "", **option: str) -> None:
         if not method and not option:

@@ -1,4 +1,4 @@
-"""The output of a judge cell: its blocks, and for whoever may judge the way to the page with exactly this pool."""
+"""The output of a judge cell, and for who may judge a link to the page with exactly this pool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.services.pool_request import JudgeState
 
 
 def draw(view: CellView) -> None:
-    """All of it. The blocks are drawn one by one: what to judge is the last of them to be looked at."""
+    """All blocks one by one: the table of what to judge is the last."""
     blocks.draw_all(view.output.blocks, view.key("block"))
     given = view.output.values.get("sitting")
     if given is None or not permissions.may_judge(view.context.store):
@@ -24,6 +24,6 @@ def draw(view: CellView) -> None:
 
 
 def _whose(state: JudgeState) -> JudgeState:
-    """Whoever signed in grades under that name, whomever the cell names."""
+    """With the signature of the person signed in, whomever the cell names."""
     signs = sign_in.signature()
     return state if signs is None else state.replace(judge=signs)

@@ -1,7 +1,6 @@
-"""The view of a search cell: what is asked, variants as columns, why a document is where it is, and each one's SQL.
+"""The view of a search cell: the query, variants as columns, explanations of documents, and SQL.
 
-Owns the controls around the columns. They change the cell through `Shown.change`, or say in the address what is looked
-at; nothing is searched here.
+Controls change the cell through `CellView.change`, or the selection in the address; nothing is searched here.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Pick = Literal["worst", "most-different"]
 
 
 def draw(view: CellView) -> None:
-    """All of it; where the collection is gone, what was found is still there to be read."""
+    """All of it; without the collection, the kept results are still drawn."""
     before, hits, after = _parted(view.output.blocks)
     if hits is None or not isinstance(view.spec, SearchCell):
         blocks.draw_all(view.output.blocks, view.key("blocks"))
@@ -74,7 +73,7 @@ def draw(view: CellView) -> None:
 
 
 def _parted(shown: tuple[Block, ...]) -> tuple[tuple[Block, ...], Hits | None, tuple[Block, ...]]:
-    """What stands above the columns, the columns, and what stands below."""
+    """The blocks above the columns, the columns, and the blocks below."""
     at = next((at for at, block in enumerate(shown) if isinstance(block, Hits)), None)
     if at is None:
         return (), None, ()
@@ -84,7 +83,7 @@ def _parted(shown: tuple[Block, ...]) -> tuple[tuple[Block, ...], Hits | None, t
 
 @st.fragment
 def _found(view: CellView, hits: Hits, ctx: EvalContext, mark: str, columns: list[Variant]) -> None:
-    """What a click on a card has to answer at once: nothing around it is drawn again."""
+    """A fragment, so that a click on a card redraws nothing around it."""
     with feedback.draw_errors():
         above = st.container()
         asked = explanation.asked(view, hits, columns)
@@ -157,5 +156,5 @@ def _steps(view: CellView, hits: Hits, queries: list[str]) -> None:
 
 
 def _ask(view: CellView, **what: Any) -> None:
-    """Another query in the cell, in the place of whatever it asks now."""
+    """Set another query in the cell."""
     view.change({"query": None, "query_id": None, "pick": None, **what})

@@ -1,4 +1,4 @@
-"""A search's columns as the plain values that its component shows, and the component. Texts are set by it as text."""
+"""The columns of a search: plain values for the component, and the component. Texts are set as text."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def draw(
     asked: tuple[int, str] | None,
     account: Sequence[ExplanationLine] | None,
 ) -> None:
-    """The columns. `asked` is the card to be explained, by its column and id; `account` says why, once known."""
+    """The columns. `asked` is the card to explain, by its column and id; `account` is the explanation, once known."""
     key = view.key("columns")
 
     def opened() -> None:
@@ -69,7 +69,7 @@ def draw(
 
 
 def judged_of(hits: Hits, ctx: EvalContext) -> QueryLabels:
-    """What the labels say of the query; of one that nobody labelled, nothing."""
+    """The labels of the query."""
     known = {each.id: each for each in ctx.labelled.queries}
     if hits.query_id not in known:
         return QueryLabels()
@@ -77,7 +77,7 @@ def judged_of(hits: Hits, ctx: EvalContext) -> QueryLabels:
 
 
 def plain(hits: Hits, judged: QueryLabels, values: Mapping[str, Any], styles: Mapping[str, int]) -> Plain:
-    """All columns, and what they share. `styles` are the variants' colours and marks."""
+    """All columns, and their overlap. `styles` are the variants' colours and marks."""
     ways: Sequence[Plain] = values.get("columns") or [{} for _ in hits.columns]
     keywords = CellQuery(hits.query).keywords
     columns = [
@@ -132,7 +132,7 @@ def _card(hit: FoundHit, at: int, judged: QueryLabels, ways: Mapping[str, Any]) 
 
 
 def _stage(stage: Plain) -> Plain:
-    """A step in plain words, which are given their exact name to bear along."""
+    """A stage in plain words, with its exact name as a hint."""
     dropped = [
         {**each, "says": explanation.why_dropped(each.get("code", ""), each.get("limit", "")) or each["reason"]}
         for each in stage.get("dropped", [])
@@ -141,19 +141,19 @@ def _stage(stage: Plain) -> Plain:
 
 
 def _says(hit: FoundHit, legs: Sequence[Plain]) -> str:
-    """By what it was found."""
+    """What found the hit."""
     kinds = {leg["name"]: leg["kind"] for leg in legs}
     return explanation.found((describe(kinds.get(each.leg, each.leg)).phrase, each.rank) for each in hit.legs)
 
 
 def _heading(hit: FoundHit, keywords: Sequence[str]) -> list[list[Any]]:
-    """The title, cut where matched words begin and end."""
+    """The title, cut at matched words."""
     title = title_of(hit.title, hit.item)
     return [list(piece) for piece in pieces(title, keywords, len(title))]
 
 
 def _shares(hit: FoundHit, legs: Sequence[Plain], top: float) -> list[Plain]:
-    """What each leg of the variant says of it, those that did not bring it up too."""
+    """The share of each leg, including those that did not find it."""
     said = {each.leg: each for each in hit.legs}
     made = []
     for name in dict.fromkeys([*(leg["name"] for leg in legs), *said]):
@@ -167,14 +167,14 @@ def _shares(hit: FoundHit, legs: Sequence[Plain], top: float) -> list[Plain]:
 
 
 def _named(name: str, legs: Sequence[Plain]) -> Plain:
-    """A leg as people know it, with the kind that gives it its colour."""
+    """The label of a leg, and its kind, which decides the colour."""
     kind = next((leg["kind"] for leg in legs if leg["name"] == name), name)
     label = describe(kind).label if name == kind else name
     return {"name": name, "label": label, "kind": kind}
 
 
 def _move(hit: FoundHit) -> Plain:
-    """How its document moved since the first column."""
+    """The document's move since the first column."""
     if hit.again:
         return {"text": "again", "tone": "still", "hint": "Another passage of this document stands above it."}
     if hit.before is None:
@@ -189,7 +189,7 @@ def _move(hit: FoundHit) -> Plain:
 
 
 def _recall(column: HitColumn, judged: QueryLabels) -> str:
-    """For a labelled query, how much of what is relevant the column has."""
+    """The share of the relevant documents in the column, for a labelled query."""
     if not judged.relevant:
         return ""
     found = len({hit.item for hit in column.hits} & judged.relevant)
@@ -197,7 +197,7 @@ def _recall(column: HitColumn, judged: QueryLabels) -> str:
 
 
 def overlap(columns: Sequence[HitColumn]) -> list[Plain]:
-    """The documents by the columns that have them: what one has alone stands before and after what they share."""
+    """The documents by the columns that contain them."""
     where: dict[str, list[int]] = defaultdict(list)
     titles: dict[str, str] = {}
     for at, column in enumerate(columns):
@@ -219,5 +219,5 @@ def overlap(columns: Sequence[HitColumn]) -> list[Plain]:
 
 
 def _order(part: tuple[int, ...], columns: int) -> tuple[float, ...]:
-    """Of two columns: the first alone, both, the second alone. Of more: what most of them have comes first."""
+    """Of two columns: only the first, both, only the second. Of more: shared by most first."""
     return (sum(part) / len(part),) if columns == 2 else (-len(part), *part)

@@ -1,4 +1,4 @@
-"""Each column as SQL, ready to copy, with its plan one click away: what `rankbook sql` prints, filled in or not."""
+"""Each column as SQL, as `rankbook sql` prints it, with the query filled in or not, and with its plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WINDOW = 420  # pixels; what is longer scrolls in it
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A column that is to be shown as SQL; filled in with the query, and with its plan, where that is asked for."""
+    """The column to show as SQL; with the query filled in, and with its plan, if wanted."""
 
     variant: Variant
     filled: bool
@@ -41,7 +41,7 @@ def chosen(view: CellView, columns: Sequence[Variant]) -> Choice | None:
 
 
 def draw(view: CellView, ctx: EvalContext, mark: str, choice: Choice, query: str) -> None:
-    """The statement, and how the server goes about it."""
+    """The statement, and its plan on the server."""
     with feedback.draw_errors():
         _statement(view, ctx, mark, choice.variant, query if choice.filled else "")
     if choice.plan:

@@ -16,7 +16,7 @@ COPIED = ("core", "evals", "workbench", "tests", "datasets", "docs", "docker", "
 SECTION = re.compile(r"^### An? ([a-z ]+)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
 EXAMPLE = re.compile(
     r"Save it as\s+`(?P<file>[^`]+)`:\n\n```python\n(?P<code>.*?)```\n\n"
-    r"and register it in\s+`(?P<registry>[^`]+)`[^`]*:\n\n```python\n(?P<line>[^\n]+)\n```",
+    r"and register it in\s+`(?P<registry>[^`]+)`[^`]*:\n\n```(?:python)?\n(?P<line>[^\n]+)\n```",
     re.DOTALL,
 )
 

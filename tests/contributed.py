@@ -16,7 +16,7 @@ COPIED = ("core", "evals", "workbench", "tests", "datasets", "docs", "docker", "
 SECTION = re.compile(r"^### An? ([a-z ]+)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
 EXAMPLE = re.compile(
     r"Save it as\s+`(?P<file>[^`]+)`:\n\n```python\n(?P<code>.*?)```\n\n"
-    r"and register it in\s+`(?P<registry>[^`]+)`:\n\n```python\n(?P<line>[^\n]+)\n```",
+    r"and register it in\s+`(?P<registry>[^`]+)`[^`]*:\n\n```(?:python)?\n(?P<line>[^\n]+)\n```",
     re.DOTALL,
 )
 
@@ -54,8 +54,9 @@ def installed(folder: Path) -> Path:
         (copy / example.file).write_text(example.code, encoding="utf-8")
         registry = copy / example.registry
         lines = registry.read_text(encoding="utf-8").splitlines()
-        last = max(at for at, line in enumerate(lines) if line.startswith(("from ", ")")) or at == 0)
-        registry.write_text("\n".join([*lines[: last + 1], example.line, *lines[last + 1 :]]) + "\n", encoding="utf-8")
+        first = next(at for at, line in enumerate(lines) if line.startswith("from ") and "__future__" not in line)
+        at = lines.index(")") if example.line.startswith(" ") else first  # a tuple's last line, or an import
+        registry.write_text("\n".join([*lines[:at], example.line, *lines[at:]]) + "\n", encoding="utf-8")
     run(copy, "-m", "ruff", "check", "--fix-only", "--quiet", *{each.registry for each in examples().values()})
     run(copy, "-m", "ruff", "format", "--quiet", *{each.registry for each in examples().values()})
     run(copy, "-m", "tests.docs_pages")

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.context import RequestContext
@@ -22,34 +23,40 @@ from core.store.engine import Store
 from core.store.ingest import Ingest
 from core.types import Candidate, Item, Row
 from core.variant import Variant
+from evals.labels import query_sets
 from evals.sources import source_from, sources
 from tests.contributed import ROOT, examples
 from tests.docs_pages import reference
 from tests.fakes import HashingEmbedder, rows
+from workbench.screens import registry
 from workbench.services.form_fields import form_fields
 
 EXAMPLES = examples()
 NAMES = {"leg": "substring", "fusion": "discount", "source": "text_lines"}
+PAGE = "page"
 REGISTRIES = (legs, fusions, sources)
 
 
 @pytest.fixture
 def contributed(monkeypatch: pytest.MonkeyPatch) -> None:
     """All examples, registered for the time of one test."""
-    for registry in REGISTRIES:
-        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    for each in REGISTRIES:
+        monkeypatch.setattr(each, "_entries", dict(each._entries))
     for example in EXAMPLES.values():
         module = ModuleType(example.file.removesuffix(".py").replace("/", "."))
         monkeypatch.setitem(sys.modules, module.__name__, module)
         exec(compile(example.code, example.file, "exec"), module.__dict__)
+        if example.what == PAGE:
+            monkeypatch.setattr(registry, "PAGES", (*registry.PAGES, module.__dict__["PAGE"]))
 
 
 def test_each_example_is_one_file_and_one_line_that_imports_it() -> None:
-    assert set(EXAMPLES) == set(NAMES)
+    assert set(EXAMPLES) == {*NAMES, PAGE}
     for each in EXAMPLES.values():
         package, _, module = each.file.removesuffix(".py").rpartition("/")
-        assert each.line == f"from {package.replace('/', '.')} import {module}"
-        assert each.registry == f"{package}/__init__.py"
+        dotted = package.replace("/", ".")
+        assert each.line == (f'    "{dotted}.{module}",' if each.what == PAGE else f"from {dotted} import {module}")
+        assert each.registry == f"{package}/{'registry' if each.what == PAGE else '__init__'}.py"
         assert (ROOT / each.registry).is_file()
         assert not (ROOT / each.file).exists()
 
@@ -91,9 +98,9 @@ def test_the_source_reads_a_document_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("contributed")
 def test_a_misspelt_name_is_refused_with_the_new_one() -> None:
-    for registry, name in zip(REGISTRIES, NAMES.values(), strict=True):
+    for each, name in zip(REGISTRIES, NAMES.values(), strict=True):
         with pytest.raises(UnknownName, match=f"Did you mean {name!r}"):
-            registry[f"{name}s"]  # type: ignore[index]
+            each[f"{name}s"]  # type: ignore[index]
     with pytest.raises(SpecError, match="shortest"):
         Variant.from_data({"leg": [{"kind": "substring", "shortest": 0}]})
 
@@ -105,6 +112,39 @@ def test_a_form_offers_the_new_ones_with_their_descriptions() -> None:
     shortest = next(each for each in form_fields(legs["substring"]) if each.name == "shortest")
     assert (shortest.kind, shortest.default, shortest.least) == ("whole", 3, 1)
     assert shortest.help == "Queries of fewer characters find nothing."
+
+
+def draw(path: str) -> None:
+    from workbench import session
+    from workbench.components import feedback
+    from workbench.screens.registry import PAGES
+
+    with feedback.draw_errors():
+        next(page for page in PAGES if page.path == path).render(session.store())
+
+
+def drawn(path: str, **address: str) -> AppTest:
+    """A page of the registry, at an address."""
+    app = AppTest.from_function(draw, default_timeout=60, args=(path,))
+    app.query_params.update(address)
+    app.run()
+    assert not app.exception
+    return app
+
+
+@pytest.mark.usefixtures("contributed")
+def test_the_page_draws_what_its_address_says(store: Store) -> None:
+    page = drawn("kinds", collection="kettles")
+    assert page.selectbox[0].value == "kettles"
+    assert sum(page.dataframe[0].value["queries"]) == len(bridge.run(query_sets.load(store, "kettles")).queries)
+    page.selectbox[0].select("no vectors").run()
+    assert page.query_params["collection"] == "no vectors"
+
+
+@pytest.mark.usefixtures("contributed", "store")
+def test_the_collections_page_offers_the_source() -> None:
+    (kinds,) = [each for each in drawn("collections", add="path").selectbox if each.label == "Read as"]
+    assert "text_lines" in kinds.options
 
 
 @pytest.mark.usefixtures("contributed")

@@ -93,7 +93,7 @@ def test_every_class_that_is_named_exists() -> None:
     assert len(CLASSES) > 20
 
 
-@pytest.mark.parametrize("package", ["core", "evals"])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_the_layers_are_those_of_the_contracts(package: str) -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = [

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
 from workbench.components.page import WorkbenchPage
-from workbench.screens.collections.page import PAGE as COLLECTIONS
-from workbench.screens.judge.page import PAGE as JUDGE
-from workbench.screens.notebook.page import PAGE as NOTEBOOK
-from workbench.screens.runs.page import PAGE as RUNS
-from workbench.screens.search.page import PAGE as SEARCH
-from workbench.screens.variants.page import PAGE as VARIANTS
-from workbench.screens.weights.page import PAGE as WEIGHTS
 
-PAGES: Final[tuple[WorkbenchPage, ...]] = (SEARCH, NOTEBOOK, WEIGHTS, COLLECTIONS, VARIANTS, RUNS, JUDGE)
+MODULES: Final = (
+    "workbench.screens.search.page",
+    "workbench.screens.notebook.page",
+    "workbench.screens.weights.page",
+    "workbench.screens.collections.page",
+    "workbench.screens.variants.page",
+    "workbench.screens.runs.page",
+    "workbench.screens.judge.page",
+)
+PAGES: Final[tuple[WorkbenchPage, ...]] = tuple(import_module(name).PAGE for name in MODULES)
 TITLES: Final = tuple(page.title for page in PAGES)

@@ -21,6 +21,7 @@ from core.variant import Variant
 from evals.evaluation.context import EvalOptions, open_eval
 from evals.evaluation.cost_notice import external_calls
 from evals.evaluation.evaluate import evaluate
+from evals.lab import Lab
 from evals.labels import query_sets
 from evals.types import Label, LabelledQueries
 from tests.fakes import HashingEmbedder
@@ -85,6 +86,15 @@ def test_the_collection_is_read_once_and_the_plan_is_made_once_for_notice_and_ru
     assert read == {"collection": 1, "chunk sets": 1, "queries": 1, "kept runs": len(variants)}
     assert result.plan is not None
     assert result.plan.describe() == "2 variants -> 2 leg runs"
+
+
+@pytest.mark.slow
+def test_the_lab_reads_its_collection_once_however_many_variants_it_evaluates(store, loaded):
+    resources = Resources(embedder=lambda _: EMBEDDER, environment={})
+    with Lab(loaded, store=store, resources=resources, progress=False) as lab, statements(store) as read:
+        board = lab.evaluate(["bm25", "fulltext", leg("words")], metrics="ndcg@5")
+    assert board.names == ("bm25", "fulltext", "words")
+    assert (read["collection"], read["queries"], read["kept runs"]) == (1, 1, 3)
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchState:
+class SearchInputs:
     """What all leg runs of a plan depend on, besides their own options.
 
     `state` identifies the collection's content and the code: results kept under another one are not used. `queries` is
@@ -164,7 +164,7 @@ class RunPlan:
     context: RequestContext
     split: QuerySplit
     subject: RunSubject
-    state: SearchState
+    inputs: SearchInputs
     options: EvalOptions
     runs: tuple[PlannedRun, ...]
     kept: Mapping[str, Run] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class RunPlan:
     def with_kept(self, kept: Mapping[str, Run]) -> RunPlan:
         """The plan where these runs are kept, and all others are to be made."""
         left = [each for each in self.distinct.values() if each.id not in kept]
-        fused = share_legs([each for each in left if is_fused(each.deepened)], self.state)
+        fused = share_legs([each for each in left if is_fused(each.deepened)], self.inputs)
         tasks = {(use.task.digest, use.task.depth): use.task for each in fused for use in each.uses}
         searched = tuple(each for each in left if not is_fused(each.deepened))
         return replace(self, kept=kept, legs=tuple(tasks.values()), fused=fused, searched=searched)
@@ -225,9 +225,9 @@ def is_fused(variant: Variant) -> bool:
     return variant.parents != "replace" and all(getattr(variant, stage) is None for stage in PER_QUERY)
 
 
-def share_legs(runs: Sequence[PlannedRun], state: SearchState) -> tuple[FusedVariant, ...]:
+def share_legs(runs: Sequence[PlannedRun], inputs: SearchInputs) -> tuple[FusedVariant, ...]:
     """Each variant with the leg runs that it is computed from: legs that find the same share one, the deepest."""
-    digests = [[leg_digest(run.deepened, leg, state) for leg in run.deepened.legs] for run in runs]
+    digests = [[leg_digest(run.deepened, leg, inputs) for leg in run.deepened.legs] for run in runs]
     deepest: dict[str, int] = {}
     for run, of_legs in zip(runs, digests, strict=True):
         for leg, digest in zip(run.deepened.legs, of_legs, strict=True):
@@ -239,7 +239,7 @@ def share_legs(runs: Sequence[PlannedRun], state: SearchState) -> tuple[FusedVar
             depth = variant.depth_of(leg)
             plain = leg.model_copy(update={"label": None, "weight": 1.0, "depth": None})
             shared = deepest[digest] if leg.deepens else depth
-            task = LegTask(digest, plain, shared, variant.chunks, state.model_of(variant, leg), variant.filter)
+            task = LegTask(digest, plain, shared, variant.chunks, inputs.model_of(variant, leg), variant.filter)
             uses.append(LegUse(name, leg, depth, task))
         fused.append(FusedVariant(run, tuple(uses)))
     return tuple(fused)
@@ -250,12 +250,12 @@ def options_of(leg: Leg) -> dict[str, Any]:
     return {key: value for key, value in LEGS.write(leg).items() if key not in NOT_OF_THE_LEG}
 
 
-def leg_digest(variant: Variant, leg: Leg, state: SearchState) -> str:
+def leg_digest(variant: Variant, leg: Leg, inputs: SearchInputs) -> str:
     """Of all that decides what a leg finds, its depth excepted."""
     condition = variant.filter.model_dump(mode="json", by_alias=True) if variant.filter else None
-    model = state.model_of(variant, leg)
-    mark = state.marks.get(model, "") if leg.uses_model else ""
-    of = (state.collection, state.state, state.queries, variant.chunks, model, mark, condition, options_of(leg))
+    model = inputs.model_of(variant, leg)
+    mark = inputs.marks.get(model, "") if leg.uses_model else ""
+    of = (inputs.collection, inputs.state, inputs.queries, variant.chunks, model, mark, condition, options_of(leg))
     return _digest(of)
 
 

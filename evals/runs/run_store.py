@@ -271,26 +271,28 @@ async def listed(
         pins: dict[str, list[str]] = {}
         for pin in await session.scalars(select(Pin).order_by(Pin.name)):
             pins.setdefault(pin.run, []).append(pin.name)
-        return [_summary(row, tuple(pins.get(row.id, ()))) for row in await session.scalars(query)]
-
-
-def _summary(row: RunRow, pins: tuple[str, ...]) -> RunSummary:
-    timed = row.latency if row.latency and row.latency.get("live", True) else None  # of before: estimates, under load
-    return RunSummary(
-        row.id,
-        row.name,
-        subject_of_row(row),
-        row.depth,
-        row.queries,
-        row.failed,
-        row.created_at,
-        Latency(timed["p50"], timed["p95"], timed["queries"]) if timed else None,
-        variant_of_row(row),
-        row.scores,
-        row.environment,
-        pins,
-        names_of_row(row),
-    )
+        rows = list(await session.scalars(query))
+    summaries = []
+    for row in rows:
+        timed = row.latency if row.latency and row.latency.get("live", True) else None  # earlier ones are estimates
+        summaries.append(
+            RunSummary(
+                row.id,
+                row.name,
+                subject_of_row(row),
+                row.depth,
+                row.queries,
+                row.failed,
+                row.created_at,
+                Latency(timed["p50"], timed["p95"], timed["queries"]) if timed else None,
+                variant_of_row(row),
+                row.scores,
+                row.environment,
+                tuple(pins.get(row.id, ())),
+                names_of_row(row),
+            )
+        )
+    return summaries
 
 
 async def find(

@@ -28,7 +28,7 @@ from evals.runs import run_store
 from evals.runs.checkpoints import Batches
 from evals.runs.dask_runs import DaskWorkers, cluster_for
 from evals.runs.fused_runs import FusedRunner
-from evals.runs.plan import EvalOptions, PlannedRun, RunPlan, SearchState, deepened, options_of, queries_digest
+from evals.runs.plan import EvalOptions, PlannedRun, RunPlan, SearchInputs, deepened, options_of, queries_digest
 from evals.runs.provenance import content_of, environment, ranking_code, server_mark, variant_mark, vector_mark
 from evals.runs.queries import MissingLegProbe, time_queries
 from evals.runs.query_runs import QueryRunner
@@ -67,13 +67,13 @@ async def plan_runs(
         runs.append(PlannedRun(variant, deepened(variant, options.depth) if options.depth else variant, identity))
     models = {each.chunks: search_target(store, view, each.chunks).model for each in variants}
     marks = {model: vector_mark(server, model) for model in {*models.values(), *(each.model for each in variants)}}
-    search_state = SearchState(view.name, state, queries, models, marks)
+    inputs = SearchInputs(view.name, state, queries, models, marks)
     kept = {}
     for each in [] if options.again else runs:
         run = await run_store.get(store, each.id)
         if run is not None and not run.failures:
             kept[each.id] = run
-    return RunPlan(context, split, subject, search_state, options, tuple(runs)).with_kept(kept)
+    return RunPlan(context, split, subject, inputs, options, tuple(runs)).with_kept(kept)
 
 
 async def execute(plan: RunPlan, progress: Listener = nobody) -> list[Run]:
@@ -113,7 +113,7 @@ class _Execution:
         self.plan, self.progress = plan, progress
         self.context, self.split, self.options = plan.context, plan.split, plan.options
         self.store = self.context.store
-        self.batches = Batches(self.store, self.context.view, plan.state.state)
+        self.batches = Batches(self.store, self.context.view, plan.inputs.state)
         most = self.options.connections
         workers = DaskWorkers(cluster, self.context, self.split, most) if cluster else None
         self.queries = QueryRunner(

@@ -190,7 +190,7 @@ async def _plan_legs(
                 f"{each.name!r} has one leg, so that there are no weights to look for. Give it two to four."
             )
     plan = await ctx.plan(variants, split, EvalOptions(again=True))
-    batches = Batches(ctx.store, ctx.view, plan.state.state)
+    batches = Batches(ctx.store, ctx.view, plan.inputs.state)
     return QueryRunner(ctx.context, split, batches, progress=progress), plan.fused
 
 

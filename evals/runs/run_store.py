@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, Row, delete, func, literal, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
@@ -195,7 +195,7 @@ def _unreadable(row: RunRow, why: str) -> StoreError:
     )
 
 
-def variant_of_row(row: RunRow) -> Variant | None:
+def variant_of_row(row: RunRow | Row[Any]) -> Variant | None:
     return None if row.variant is None else Variant.from_data({**row.variant, "name": row.name})
 
 

@@ -1,6 +1,6 @@
 """How legs are run over a split: in batches that grow where they are quick, on connections that are given back."""
 
-# mypy: disable-error-code="arg-type, return-value, var-annotated"
+# mypy: disable-error-code="arg-type, return-value, var-annotated, dict-item"
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def get(name: str) -> SavedVariant:
 
 
 def keep(text: str, *, over: str | None = None) -> SavedVariant:
-    """Keep the TOML under the name that it says; `over` names the kept one whose place it takes, renamed or not."""
+    """Keep the TOML under the variant's own name; `over` is the name of a kept one that it replaces."""
     variant = Variant.from_toml(text)
     name = _own_name(variant.name)
     old = get(over) if over is not None else None

@@ -35,7 +35,7 @@ def set_up_of(variant: Variant | None, name: str) -> str:
 
 
 async def enter(store: Store, runs: Iterable[Run], cells: Collection[str] = ()) -> None:
-    """These were evaluated. Variants whose ids are among `cells` came of a suite's grid, all others were chosen."""
+    """Note the set-ups of these runs: those with ids among `cells` as cells of a grid, all others as chosen."""
     rows = {
         (variant := run.variant).id: _row(run.subject, variant.id, CELL if variant.id in cells else CHOSEN)
         for run in runs

@@ -151,8 +151,8 @@ class LegQuerier:
 
             self._prepared[query] = PreparedQuery(self.split.queries[query].text, embed)
         try:
-            asked = connection.ask(self._prepared[query], kind, task.leg, task.depth, excluded)
-            answer = await run_cancellable(self.context, asked)
+            work = connection.ask(self._prepared[query], kind, task.leg, task.depth, excluded)
+            answer = await run_cancellable(self.context, work)
         except Exception as error:
             results.failures[query] = reason_of(error)
             self._prepared.pop(query, None)  # an embedding that was broken off is no use to the next leg
@@ -166,7 +166,7 @@ class LegQuerier:
 
 
 class MissingLegProbe:
-    """Whether legs that runs had to do without are there again. Each leg is asked once, whichever runs lack it."""
+    """Whether legs that were missing in runs answer again. Each leg is tried once, whichever runs lack it."""
 
     def __init__(self, context: RequestContext, split: QuerySplit) -> None:
         self.context = context
@@ -174,7 +174,7 @@ class MissingLegProbe:
         self._known: dict[str, bool] = {}
 
     async def any_is_back(self, run: Run) -> bool:
-        """Whether a leg answers that this run had to do without."""
+        """Whether a leg answers that was missing in this run."""
         variant = run.variant
         if variant is None:
             return False

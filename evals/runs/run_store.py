@@ -30,7 +30,7 @@ from evals.runs.types import Latency, Run, RunSubject
 from evals.schema import Pin, RankingBatch, RunRow
 from evals.types import DEFAULT_QUERY_SET
 
-# What is stored beside a run's rankings, and of which kind.
+# What is stored with a run's rankings, and its type.
 BESIDE: Final = {"failures": dict, "milliseconds": dict, "stages": dict, "timed": list, "notes": list}
 
 

@@ -208,8 +208,8 @@ def syntax_of(node: object) -> object:
     if not isinstance(node, ast.AST):
         return node
     fields = {name: value for name, value in ast.iter_fields(node) if value is not None and value != []}
-    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        fields["body"] = node.body if ast.get_docstring(node, clean=False) is None else node.body[1:]
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and _is_text(node.body[:1]):
+        fields["body"] = node.body[1:]
     return type(node).__name__, [(name, syntax_of(value)) for name, value in fields.items()]
 
 
@@ -219,6 +219,12 @@ def _describes(node: object) -> bool:
     if isinstance(node, ast.AnnAssign) and "ClassVar" in ast.dump(node.annotation):
         return isinstance(node.target, ast.Name) and node.target.id in DESCRIBING
     return False
+
+
+def _is_text(body: list[ast.stmt]) -> bool:
+    """Whether this begins with a docstring."""
+    first = body[0].value if body and isinstance(body[0], ast.Expr) else None
+    return isinstance(first, ast.Constant) and isinstance(first.value, str)
 
 
 def server_mark(server: Capabilities) -> str:

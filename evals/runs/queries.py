@@ -151,8 +151,8 @@ class LegQuerier:
 
             self._prepared[query] = PreparedQuery(self.split.queries[query].text, embed)
         try:
-            work = connection.ask(self._prepared[query], kind, task.leg, task.depth, excluded)
-            answer = await run_cancellable(self.context, work)
+            asked = connection.ask(self._prepared[query], kind, task.leg, task.depth, excluded)
+            answer = await run_cancellable(self.context, asked)
         except Exception as error:
             results.failures[query] = reason_of(error)
             self._prepared.pop(query, None)  # an embedding that was broken off is no use to the next leg

@@ -149,8 +149,8 @@ async def taken(ground: EvalContext, split: str, given: uploads.Uploaded) -> For
     staged = uploads.stage([given])
     try:
         part = ground.split(split)
-        files = sorted(staged.iterdir())
-        (found,) = (await evaluate.evaluate(ground, [], part, EvalOptions(METRICS), files=files)).foreign
+        (found,) = await evaluate.foreign_runs(ground, part, sorted(staged.iterdir()))
+        await evaluate.score_runs(ground, part, [found.run], EvalOptions(METRICS), None)
         return found
     finally:
         uploads.discard(staged)

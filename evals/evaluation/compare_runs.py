@@ -11,11 +11,12 @@ from core.errors import InputError, SpecError, UnknownName
 from core.store.engine import Store
 from core.variant import Variant
 from evals.evaluation.board import Board
-from evals.evaluation.context import EvalOptions, default_split, open_eval
+from evals.evaluation.context import default_split, open_eval
 from evals.evaluation.evaluate import foreign_runs, score_runs
 from evals.metrics import overlap
 from evals.runs import run_store
 from evals.runs.exchange import ForeignRun
+from evals.runs.plan import EvalOptions
 from evals.runs.types import Run, not_comparable
 from evals.statistics.comparison import PairComparison
 from evals.types import DEFAULT_QUERY_SET, QuerySplit

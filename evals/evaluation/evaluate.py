@@ -13,13 +13,13 @@ from core.progress import Listener, nobody
 from core.store.engine import Store
 from core.variant import Variant
 from evals.evaluation.board import Board
-from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.context import EvalContext
 from evals.labels import label_files, query_sets
 from evals.measures import Metric
 from evals.metrics.run_scores import chunk_labels
 from evals.runs import candidates, run_store
 from evals.runs.exchange import ForeignRun, read_run, with_unknown
-from evals.runs.plan import RunPlan
+from evals.runs.plan import EvalOptions, RunPlan
 from evals.runs.runner import execute, remake_incomplete
 from evals.runs.types import Run
 from evals.types import QuerySplit

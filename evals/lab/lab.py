@@ -31,7 +31,7 @@ from evals.collections.load import LoadReport, brought_in
 from evals.collections.overview import summary
 from evals.display import Displayable, Table, sentences, watched
 from evals.evaluation.board import Board
-from evals.evaluation.context import EvalContext, EvalOptions, default_split, open_eval, tuning_split
+from evals.evaluation.context import EvalContext, default_split, open_eval, tuning_split
 from evals.evaluation.evaluate import check_documents, evaluate
 from evals.judging import judgements as judging
 from evals.judging import merging
@@ -58,7 +58,7 @@ from evals.labels.revisions import Cause, LabelChange
 from evals.measures import DEFAULT_METRIC, METRICS
 from evals.runs import candidates, run_store
 from evals.runs.exchange import ForeignRun, foreign_run
-from evals.runs.plan import DEFAULT_RULES
+from evals.runs.plan import DEFAULT_RULES, EvalOptions
 from evals.runs.types import Run
 from evals.schema import schema_chain
 from evals.sources import Source

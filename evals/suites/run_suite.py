@@ -16,12 +16,12 @@ from core.progress import Listener, Step, nobody
 from core.store.engine import Store
 from core.variant import Variant
 from evals.evaluation.board import Board
-from evals.evaluation.context import EvalContext, EvalOptions, open_eval
+from evals.evaluation.context import EvalContext, open_eval
 from evals.evaluation.cost_notice import external_calls
 from evals.evaluation.evaluate import evaluate, refuse_unknown_baseline
 from evals.runs import run_store
 from evals.runs.exchange import ForeignRun, run_name
-from evals.runs.plan import RunPlan
+from evals.runs.plan import EvalOptions, RunPlan
 from evals.runs.runner import remake_incomplete
 from evals.runs.types import Run
 from evals.suites.gate import Check, checks, passed

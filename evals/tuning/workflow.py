@@ -16,13 +16,13 @@ from core.pipeline.retriever import DEEPER, DEEPEST
 from core.progress import Listener, nobody
 from core.variant import Variant
 from evals.evaluation.board import Board
-from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.context import EvalContext
 from evals.evaluation.evaluate import evaluate
 from evals.measures import cut_off
 from evals.runs.batch_fusion import FusionArrays, ResultCut
 from evals.runs.checkpoints import Batches
 from evals.runs.fused_runs import UnitPlace, placed, unit_places
-from evals.runs.plan import PER_QUERY, FusedVariant, is_fused
+from evals.runs.plan import PER_QUERY, EvalOptions, FusedVariant, is_fused
 from evals.runs.queries import leg_target
 from evals.runs.query_runs import QueryRunner
 from evals.runs.rankings import LegRankings

@@ -17,9 +17,10 @@ from core.store.chunk_and_embed import EmbeddingCache, forget
 from core.store.engine import Store
 from core.variant import Variant
 from evals.collections import load
-from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.context import EvalContext
 from evals.evaluation.evaluate import run_variants, score_runs
 from evals.labels import query_sets
+from evals.runs.plan import EvalOptions
 from evals.schema import schema_chain
 from evals.sources import guess
 from evals.types import QuerySplit

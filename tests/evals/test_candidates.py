@@ -15,11 +15,12 @@ from core.legs.bm25 import Bm25Leg
 from core.variant import Variant
 from evals.evaluation.board import Board
 from evals.evaluation.compare_runs import RunScope, compare_runs, compared
-from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.context import open_eval
 from evals.evaluation.evaluate import evaluate as evaluated
 from evals.labels import query_sets
 from evals.reports import report
 from evals.runs import candidates, run_store
+from evals.runs.plan import EvalOptions
 from evals.runs.rankings import cut_off
 from evals.runs.types import CandidateRun, CandidateSet, Run
 from evals.schema import schema_chain

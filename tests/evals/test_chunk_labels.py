@@ -16,11 +16,12 @@ from core.legs.bm25 import Bm25Leg
 from core.types import Item, Query
 from core.variant import Variant
 from evals.evaluation.board import Board
-from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.context import EvalContext
 from evals.evaluation.evaluate import evaluate
 from evals.measures import Metric, cut_off
 from evals.metrics.run_scores import chunk_labels
 from evals.metrics.scoring import score_rankings
+from evals.runs.plan import EvalOptions
 from evals.runs.rankings import Ranking
 from evals.runs.types import Run, RunSubject
 from evals.types import Label, LabelledQueries, QuerySplit, Span

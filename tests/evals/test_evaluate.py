@@ -15,11 +15,12 @@ from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.types import Query
 from core.variant import Variant
-from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.context import open_eval
 from evals.evaluation.cost_notice import external_calls
 from evals.evaluation.evaluate import evaluate
 from evals.lab import Lab
 from evals.labels import query_sets
+from evals.runs.plan import EvalOptions
 from evals.types import Label, LabelledQueries
 from tests.fakes import HashingEmbedder
 from tests.statements import reading

@@ -16,10 +16,11 @@ from core.errors import Cancelled, InputError, SpecError, UnknownName
 from core.types import Item, Query
 from core.variant import Variant
 from evals.evaluation.compare_runs import RunScope, compare_runs, compared, differences
-from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.context import open_eval
 from evals.evaluation.evaluate import evaluate
 from evals.labels import query_sets
 from evals.runs import exchange, run_store
+from evals.runs.plan import EvalOptions
 from evals.runs.rankings import Ranking
 from evals.suites.gate import passed
 from evals.suites.run_suite import plan_suite, run_suite

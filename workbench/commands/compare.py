@@ -43,7 +43,7 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
     """
     from core import bridge
     from evals.evaluation.compare_runs import RunScope, compare_runs
-    from evals.evaluation.context import EvalOptions
+    from evals.runs.plan import EvalOptions
     from evals.statistics.verdicts import Rules
     from workbench.session import store
 

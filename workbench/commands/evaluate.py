@@ -137,10 +137,11 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook eval handbook local-rag --baseline main --json
     """
     from core import bridge
-    from evals.evaluation.context import EvalOptions, default_split, open_eval
+    from evals.evaluation.context import default_split, open_eval
     from evals.evaluation.cost_notice import external_calls
     from evals.evaluation.evaluate import evaluate
     from evals.measures import METRICS
+    from evals.runs.plan import EvalOptions
     from evals.statistics.verdicts import Rules
     from workbench.commands.runtime import stoppable
     from workbench.session import store

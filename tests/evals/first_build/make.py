@@ -22,13 +22,14 @@ from core.types import Query
 from core.variant import Variant
 from evals import backup, variants
 from evals.collections import load
-from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.context import open_eval
 from evals.evaluation.evaluate import evaluate
 from evals.judging import judgements, votes
 from evals.judging.judgements import Judgement
 from evals.judging.votes import Contest, Vote
 from evals.labels import query_sets
 from evals.runs import run_store
+from evals.runs.plan import EvalOptions
 from evals.schema import schema_chain
 from evals.types import Label, LabelledQueries
 from tests.app.corpus import KETTLES, MODEL

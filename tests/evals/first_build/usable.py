@@ -10,12 +10,13 @@ from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.verify import verify
 from core.variant import Variant
-from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.context import open_eval
 from evals.evaluation.evaluate import evaluate
 from evals.judging import judgements, votes
 from evals.judging.votes import Contest
 from evals.labels import query_sets
 from evals.runs import run_store
+from evals.runs.plan import EvalOptions
 from evals.runs.types import not_comparable
 from tests.app import corpus  # under whose model the texts were embedded
 from tests.evals.first_build.make import BOTH, WORDS

@@ -15,11 +15,12 @@ from core.errors import UnknownName
 from core.variant import Variant
 from evals.evaluation.board import Board
 from evals.evaluation.compare_runs import compared
-from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.context import EvalContext
 from evals.evaluation.evaluate import evaluate, foreign_runs
 from evals.lab.results import Compared
 from evals.measures import DEFAULT_METRIC, Metric
 from evals.reports.model import line
+from evals.runs.plan import EvalOptions
 from evals.runs.run_store import resolve_run
 from evals.runs.types import Run
 from evals.statistics.comparison import PairComparison, QueryDifference

@@ -13,13 +13,14 @@ from pydantic import Field, field_validator
 from core.errors import UnknownName
 from core.store.engine import Store
 from evals.evaluation.board import Board, board_table
-from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
 from evals.evaluation.evaluate import evaluate
 from evals.measures import METRICS
 from evals.reports import Limits, charts, report
 from evals.reports.model import ReportLine, Section, Value, line
 from evals.runs import run_store
+from evals.runs.plan import EvalOptions
 from workbench.notebooks.cells.base import (
     CellContext,
     CellSpec,

@@ -19,9 +19,9 @@ from core.store.resolve_target import search_target
 from core.types import Hit, Stage
 from core.variant import Variant
 from evals.evaluation import evaluate
-from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.context import EvalContext
 from evals.measures import DEFAULT_METRIC
-from workbench.behind.headings import passage_of
+from evals.runs.plan import EvalOptions
 from workbench.notebooks.cells.base import (
     CellContext,
     CellQuery,
@@ -36,6 +36,7 @@ from workbench.notebooks.cells.base import (
     literal,
 )
 from workbench.notebooks.output import Block, Code, FoundHit, HitColumn, Hits, LegShare, Output, Said
+from workbench.services.search import passage_of
 
 SNIPPET = 240  # characters
 

@@ -188,7 +188,7 @@ def get(name: str) -> SavedVariant:
 
 
 def keep(text: str, *, over: str | None = None) -> SavedVariant:
-    """Keep the TOML under the name that it says; `over` names the kept one whose place it takes, renamed or not."""
+    """Keep the TOML under the variant's own name; `over` is the name of a kept one that it replaces."""
     variant = Variant.from_toml(text)
     name = _own_name(variant.name)
     old = get(over) if over is not None else None
@@ -243,7 +243,7 @@ def trash_folder() -> Path:
 
 def in_trash() -> list[TrashEntry]:
     """Those in the trash, newest first. A file without its notes does not count, nor notes without their file."""
-    entries = [entry for path in trash_folder().glob("*.json") if (entry := _noted(path)) is not None]
+    entries = [entry for path in trash_folder().glob("*.json") if (entry := _read_note(path)) is not None]
     return sorted(entries, key=lambda each: (each.deleted_at, each.id), reverse=True)
 
 
@@ -256,14 +256,20 @@ def restore(entry: TrashEntry, *, name: str | None = None) -> SavedVariant:
         raise not_in_trash(entry) from None
     if name is not None and name != entry.name:
         _own_name(name)
-        written = _renamed(written, name, text)
+        written = _with_name(written, name, text)
     wanted = name or entry.name
     if find(wanted) is not None:
         raise name_taken(entry, f"A variant called {wanted!r} is kept again.")
     path = folder() / str(entry.details["file"])
     if path.exists():
         path = _free_path(wanted)
-    _moved(text, path, entry)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _move(text, path)
+    except FileNotFoundError:  # another process brought it back at this moment
+        raise not_in_trash(entry) from None
+    except OSError as error:
+        raise InputError(f"The variant cannot be brought back ({error.strerror}).", path=path) from error
     if written != path.read_bytes().decode("utf-8", "surrogateescape"):
         _write(path, written)
     notes.unlink(missing_ok=True)
@@ -298,23 +304,12 @@ def _move(source: Path, target: Path) -> None:
         shutil.move(source, target)
 
 
-def _moved(text: Path, path: Path, entry: TrashEntry) -> None:
-    """Of two who do so at once the second finds nothing to move."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _move(text, path)
-    except FileNotFoundError:
-        raise not_in_trash(entry) from None
-    except OSError as error:
-        raise InputError(f"The variant cannot be brought back ({error.strerror}).", path=path) from error
-
-
 def _trash_files(identity: str) -> tuple[Path, Path]:
     """The variant's own text, and the notes about it."""
     return trash_folder() / f"{identity}.toml", trash_folder() / f"{identity}.json"
 
 
-def _noted(notes: Path) -> TrashEntry | None:
+def _read_note(notes: Path) -> TrashEntry | None:
     try:
         entry = NOTES.validate_json(read_small(notes, "The note", LARGEST_FILE))
     except (InputError, OSError, ValueError):
@@ -325,8 +320,8 @@ def _noted(notes: Path) -> TrashEntry | None:
     return entry if sound and notes.with_suffix(".toml").is_file() else None
 
 
-def _renamed(text: str, name: str, path: Path) -> str:
-    """The text under another name, all the rest as it was written."""
+def _with_name(text: str, name: str, path: Path) -> str:
+    """The text with another name, and everything else as it was written."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -412,7 +407,7 @@ def _free_path(name: str) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """All of it or nothing, whatever happens meanwhile."""
+    """The whole text or nothing."""
     try:
         written = text.encode("utf-8")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -90,10 +90,10 @@ def _of_depths(board: Board) -> Iterator[BoardWarning]:
         cutoff, beyond = Metric.parse(metric).cutoff, [run for run in board.runs if run.looks_beyond(metric)]
         if beyond:
             deep = all(board.scored_run(run, metric).depth for run in beyond)
-            whose = _listed([run.name for run in beyond])
+            names = _listed([run.name for run in beyond])
             seen = "a deep run of its own" if deep else "the candidates behind what ships"
             yield BoardWarning(
-                f"{metric} counts {cutoff} hits, more than ship of {whose}: of {seen}, and it decides nothing."
+                f"{metric} counts {cutoff} hits, more than ship of {names}: of {seen}, and it decides nothing."
             )
     for metric in board.metrics:
         cutoff = Metric.parse(metric).cutoff or 0

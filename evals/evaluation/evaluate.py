@@ -74,7 +74,7 @@ async def evaluate(
     runs = [each if isinstance(each, Run) else next(made) for each in entries] + _runs_of(foreign)
     runs, baseline = await with_baseline(ctx.store, runs, options.baseline)
     for each in kept:
-        runs, _ = joined(runs, each, each.name)
+        runs, _ = _with_kept(runs, each, each.name)
     deep = await run_deep(ctx, runs, split, options, progress)
     return EvalResult(await score_runs(ctx, split, runs, options, baseline, deep), tuple(foreign), plan)
 
@@ -151,7 +151,7 @@ async def with_baseline(store: Store, runs: list[Run], name: str | None) -> tupl
     if name is None or name in here:
         return runs, name
     subject = runs[0].subject
-    return joined(runs, await _kept_baseline(store, name, here, subject.collection, subject.split), name)
+    return _with_kept(runs, await _kept_baseline(store, name, here, subject.collection, subject.split), name)
 
 
 async def _kept_baseline(store: Store, name: str, here: Sequence[str], collection: str, split: str) -> Run:
@@ -162,8 +162,8 @@ async def _kept_baseline(store: Store, name: str, here: Sequence[str], collectio
         raise UnknownName("variant here, and no kept run,", name, [*here, *error.known]) from None
 
 
-def joined(runs: list[Run], kept: Run, name: str) -> tuple[list[Run], str]:
-    """The kept run among the others, under that name; where it is one of them, its name there."""
+def _with_kept(runs: list[Run], kept: Run, name: str) -> tuple[list[Run], str]:
+    """The runs and a kept one at their end, under that name; where it is one of them, its name there."""
     for run in runs:
         if run.id == kept.id:
             return runs, run.name

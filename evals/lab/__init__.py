@@ -1,6 +1,6 @@
 """Rankbook in a script, in Jupyter and under Streamlit: `from evals.lab import Lab`.
 
-The lab is loaded when it is asked for: it is built on the harness, whose boards are shown by this package's tables.
+The lab is loaded when it is first used, as it imports the whole harness.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ class LabSweep(Displayable):
         return self.tuned.surfaces[self.tuned.chosen.surface]
 
     def variant(self, *, name: str | None = None, even_so: bool = False) -> Variant:
-        """The base with the weights found; refused where labels are too few, unless asked for `even_so`."""
+        """The base with the weights found; refused where labels are too few, unless `even_so`."""
         made = self.tuned.variant(self.base, per_kind=self.tuned.kinds is not None, even_so=even_so)
         return made if name is None else made.but(name=name)
 

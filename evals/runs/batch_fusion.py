@@ -244,7 +244,7 @@ def ordered(arrays: FusionArrays, fusion: Fusion, weights: Sequence[float]) -> F
             "The weighted scores of these legs add up to more than a floating-point number holds. "
             "Lower the weights, or normalise the scores."
         )
-    # Score descending, then the rank, then the unit, in whose order columns stand already: both sorts are stable.
+    # Score descending, then the rank, then the unit, in whose order columns are already: both sorts are stable.
     first = np.argsort(before(arrays, fusion.tie_order(hollow)), axis=1, kind="stable")
     falling = -np.take_along_axis(np.where(there, scores, -np.inf), first, axis=1)
     order = np.take_along_axis(first, np.argsort(falling, axis=1, kind="stable"), axis=1)

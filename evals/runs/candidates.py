@@ -19,7 +19,7 @@ from core.store.engine import Store
 from core.store.names import TRASH_MARK
 from core.store.schema import TrashRow
 from core.variant import Variant
-from evals.runs.run_store import RunSummary
+from evals.runs.run_store import RunSummary, variant_of_row
 from evals.runs.types import CandidateRun, CandidateSet, Run, RunSubject
 from evals.schema import RunRow, SetUp
 
@@ -35,7 +35,7 @@ def set_up_of(variant: Variant | None, name: str) -> str:
 
 
 async def enter(store: Store, runs: Iterable[Run], cells: Collection[str] = ()) -> None:
-    """These were evaluated. Variants whose ids are among `cells` came of a suite's grid, all others were chosen."""
+    """Note the set-ups of these runs: those with ids among `cells` as cells of a grid, all others as chosen."""
     rows = {
         (variant := run.variant).id: _row(run.subject, variant.id, CELL if variant.id in cells else CHOSEN)
         for run in runs
@@ -102,9 +102,9 @@ async def place_of(store: Store, runs: Sequence[Run], metrics: Sequence[str]) ->
         deleted = list(await connection.execute(in_trash))
     newest: dict[str, Any] = {}
     for row in kept:
-        variant = _variant_of(row)
+        variant = variant_of_row(row)
         newest.setdefault(set_up_of(variant, row.name), (row, variant))
-    trashed = {set_up_of(_variant_of(row), row.name): bool(row.scores) for row in deleted}
+    trashed = {set_up_of(variant_of_row(row), row.name): bool(row.scores) for row in deleted}
     lost = [scored for set_up, scored in trashed.items() if set_up not in newest and set_up not in in_table]
     gone = [known[each] for each in newest if each in known and known[each].status == ASIDE and each not in in_table]
     others = tuple(
@@ -114,10 +114,6 @@ async def place_of(store: Store, runs: Sequence[Run], metrics: Sequence[str]) ->
     )
     cells = frozenset(set_up for set_up, row in known.items() if row.status == CELL)
     return CandidateSet(others, cells, len(gone), len(lost), sum(row.seen for row in gone) + sum(lost))
-
-
-def _variant_of(row: Any) -> Variant | None:
-    return None if row.variant is None else Variant.from_data({**row.variant, "name": row.name})
 
 
 def _over(subject: RunSubject) -> tuple[ColumnElement[bool], ...]:

@@ -1,7 +1,7 @@
 """Rankings that are kept while they are made, some queries at a time: of a leg, or of a variant that is not done yet.
 
-They are found by digest, depth and query, and belong to one state of one collection: those of an older state can never
-be asked for again, and are dropped.
+They are found by digest, depth and query, and belong to one state of one collection: those of an older state are of no
+use any more, and are dropped.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Batches:
         return kept
 
     async def save(self, digest: str, depth: int, results: QueryResults) -> None:
-        """The queries that are whole: one that failed, or did without a leg, is asked again after a stop.
+        """The queries that are whole: one that failed, or lacked a leg, is run again after a stop.
 
         Refused where the collection has moved on: these rankings may be partly of another state.
         """

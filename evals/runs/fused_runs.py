@@ -1,6 +1,6 @@
 """Variants computed from leg runs: what a search of each query would have given, without searching.
 
-Owns the depths at which a roll-up asks again, the units' items and places, and what becomes of a variant whose leg is
+Owns the depths at which a roll-up tries again, the units' items and places, and what becomes of a variant whose leg is
 missing or failed at a query, each as `core.pipeline.retriever` has it. The fusing itself is `evals.runs.batch_fusion`.
 """
 

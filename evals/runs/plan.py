@@ -1,4 +1,4 @@
-"""What many variants need together: the leg runs that they share, and what is searched query by query. Asks nothing.
+"""What many variants need together: the leg runs that they share, and what is searched query by query. Runs nothing.
 
 A variant is computed from leg runs, for all queries at once, where its ranking is nothing but its legs' fused, rolled
 up and cut. It is searched query by query where a stage changes the query or looks at texts (an expansion, a route, a
@@ -6,8 +6,8 @@ reranker, late chunks, parents that replace, a packed context), and where it has
 surface does not know.
 
 What is measured is what ships: nothing that decides a variant's first `top_k` is changed, and the last cut alone is
-lifted, so that a run keeps the candidates behind them too. A deep run is another thing: the variant is asked as deep as
-a metric looks (`deepened`), with every leg at its own depth or deeper, so that its first ten may differ from the ten
+lifted, so that a run keeps the candidates behind them too. A deep run is another thing: the variant is run as deep as a
+metric looks (`deepened`), with every leg at its own depth or deeper, so that its first ten may differ from the ten
 that ship. Excluded items (a query's own source, say) are treated as though the collection did not have them.
 """
 
@@ -29,7 +29,7 @@ from evals.runs.types import Run, RunSubject
 from evals.statistics.verdicts import Rules
 from evals.types import QuerySplit
 
-DEEPEST = 10_000  # results that a variant and a leg can be asked for
+DEEPEST = 10_000  # results of a variant and a leg at most
 CHUNKS_AN_ITEM = 3  # an item's chunks in a ranking on average: the k-th item is among so many times k chunks
 CONNECTIONS = 4  # queries at once: each takes a process of the server, and these are ordinary machines
 # Without these stages a ranking is its legs' alone, fused as `evals.runs.batch_fusion` and the weight surface do it.
@@ -40,9 +40,9 @@ DEFAULT_RULES = Rules()
 
 @dataclass(frozen=True, slots=True)
 class EvalOptions:
-    """How variants are run and scored: as they ship, or asked as deep as the deepest metric looks.
+    """How variants are run and scored: as they ship, or as deep as the deepest metric looks.
 
-    The table shows `metrics`; `also` are scored too. `again` asks anew for what is kept. `time_live` is how many
+    The table shows `metrics`; `also` are scored too. `again` makes anew what is kept. `time_live` is how many
     queries of each variant are timed, one at a time. `cells` are the ids of variants of a suite's grid. `rename` is
     whether kept runs are listed under these variants' names from now on: not where a suite or a sweep named them.
     `least_depth` is how deep a deep run goes at least, and `connections` how many queries are under way at once.
@@ -153,7 +153,7 @@ class FusedVariant:
 
     @property
     def variant(self) -> Variant:
-        """As it is asked."""
+        """As it is searched with."""
         return self.run.deepened
 
 
@@ -164,7 +164,7 @@ class RunPlan:
     context: RequestContext
     split: QuerySplit
     subject: RunSubject
-    state: SearchState
+    inputs: SearchState
     options: EvalOptions
     runs: tuple[PlannedRun, ...]
     kept: Mapping[str, Run] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class RunPlan:
     def with_kept(self, kept: Mapping[str, Run]) -> RunPlan:
         """The plan where these runs are kept, and all others are to be made."""
         left = [each for each in self.distinct.values() if each.id not in kept]
-        fused = share_legs([each for each in left if is_fused(each.deepened)], self.state)
+        fused = share_legs([each for each in left if is_fused(each.deepened)], self.inputs)
         tasks = {(use.task.digest, use.task.depth): use.task for each in fused for use in each.uses}
         searched = tuple(each for each in left if not is_fused(each.deepened))
         return replace(self, kept=kept, legs=tuple(tasks.values()), fused=fused, searched=searched)
@@ -207,7 +207,7 @@ def kind_of(leg: Leg) -> str:
 
 
 def deepened(variant: Variant, k: int) -> Variant:
-    """The variant as it is asked for a deep run, to the k-th result.
+    """The variant as a deep run has it, to the k-th result.
 
     Its legs keep the depth that they had, or go as deep as is needed: several chunks may be of one item, so a ranking
     of chunks goes deeper than one of items.
@@ -225,9 +225,9 @@ def is_fused(variant: Variant) -> bool:
     return variant.parents != "replace" and all(getattr(variant, stage) is None for stage in PER_QUERY)
 
 
-def share_legs(runs: Sequence[PlannedRun], state: SearchState) -> tuple[FusedVariant, ...]:
+def share_legs(runs: Sequence[PlannedRun], inputs: SearchState) -> tuple[FusedVariant, ...]:
     """Each variant with the leg runs that it is computed from: legs that find the same share one, the deepest."""
-    digests = [[leg_digest(run.deepened, leg, state) for leg in run.deepened.legs] for run in runs]
+    digests = [[leg_digest(run.deepened, leg, inputs) for leg in run.deepened.legs] for run in runs]
     deepest: dict[str, int] = {}
     for run, of_legs in zip(runs, digests, strict=True):
         for leg, digest in zip(run.deepened.legs, of_legs, strict=True):
@@ -239,7 +239,7 @@ def share_legs(runs: Sequence[PlannedRun], state: SearchState) -> tuple[FusedVar
             depth = variant.depth_of(leg)
             plain = leg.model_copy(update={"label": None, "weight": 1.0, "depth": None})
             shared = deepest[digest] if leg.deepens else depth
-            task = LegTask(digest, plain, shared, variant.chunks, state.model_of(variant, leg), variant.filter)
+            task = LegTask(digest, plain, shared, variant.chunks, inputs.model_of(variant, leg), variant.filter)
             uses.append(LegUse(name, leg, depth, task))
         fused.append(FusedVariant(run, tuple(uses)))
     return tuple(fused)
@@ -250,12 +250,12 @@ def options_of(leg: Leg) -> dict[str, Any]:
     return {key: value for key, value in LEGS.write(leg).items() if key not in NOT_OF_THE_LEG}
 
 
-def leg_digest(variant: Variant, leg: Leg, state: SearchState) -> str:
+def leg_digest(variant: Variant, leg: Leg, inputs: SearchState) -> str:
     """Of all that decides what a leg finds, its depth excepted."""
     condition = variant.filter.model_dump(mode="json", by_alias=True) if variant.filter else None
-    model = state.model_of(variant, leg)
-    mark = state.marks.get(model, "") if leg.uses_model else ""
-    of = (state.collection, state.state, state.queries, variant.chunks, model, mark, condition, options_of(leg))
+    model = inputs.model_of(variant, leg)
+    mark = inputs.marks.get(model, "") if leg.uses_model else ""
+    of = (inputs.collection, inputs.state, inputs.queries, variant.chunks, model, mark, condition, options_of(leg))
     return _digest(of)
 
 

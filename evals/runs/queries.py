@@ -165,7 +165,7 @@ class LegQuerier:
 
 
 class MissingLegProbe:
-    """Whether legs that runs had to do without are there again. Each leg is asked once, whichever runs lack it."""
+    """Whether legs that were missing in runs answer again. Each leg is tried once, whichever runs lack it."""
 
     def __init__(self, context: RequestContext, split: QuerySplit) -> None:
         self.context = context
@@ -173,7 +173,7 @@ class MissingLegProbe:
         self._known: dict[str, bool] = {}
 
     async def any_is_back(self, run: Run) -> bool:
-        """Whether a leg answers that this run had to do without."""
+        """Whether a leg answers that was missing in this run."""
         variant = run.variant
         if variant is None:
             return False

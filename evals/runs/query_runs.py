@@ -1,6 +1,6 @@
 """All queries of a split, by a leg or by whole searches: kept as they are answered, here or by a cluster's workers.
 
-Stopped at any moment, it goes on from the last batch. How one query is asked is `evals.runs.queries`'s matter.
+Stopped at any moment, it goes on from the last batch. How one query is put to a leg is `evals.runs.queries`'s matter.
 """
 
 from __future__ import annotations

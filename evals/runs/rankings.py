@@ -43,7 +43,7 @@ class Ranking:
 
     `items` says which item each unit is part of and `spans` where in its text; both are empty where units are items.
     `units` may be those of many rankings: `codes` are then the numbers of this one's. `values` are the scores as they
-    are held; the other names give plain values, made anew whenever they are asked for.
+    are held; the other properties give plain values, made anew at each call.
     """
 
     units: UnitTable

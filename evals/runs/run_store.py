@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, Row, delete, func, literal, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
@@ -30,7 +30,7 @@ from evals.runs.types import Latency, Run, RunSubject
 from evals.schema import Pin, RankingBatch, RunRow
 from evals.types import DEFAULT_QUERY_SET
 
-# What is stored beside a run's rankings, and of which kind.
+# What is stored with a run's rankings, and its type.
 BESIDE: Final = {"failures": dict, "milliseconds": dict, "stages": dict, "timed": list, "notes": list}
 
 
@@ -195,7 +195,7 @@ def _unreadable(row: RunRow, why: str) -> StoreError:
     )
 
 
-def variant_of_row(row: RunRow) -> Variant | None:
+def variant_of_row(row: RunRow | Row[Any]) -> Variant | None:
     return None if row.variant is None else Variant.from_data({**row.variant, "name": row.name})
 
 
@@ -271,26 +271,28 @@ async def listed(
         pins: dict[str, list[str]] = {}
         for pin in await session.scalars(select(Pin).order_by(Pin.name)):
             pins.setdefault(pin.run, []).append(pin.name)
-        return [_summary(row, tuple(pins.get(row.id, ()))) for row in await session.scalars(query)]
-
-
-def _summary(row: RunRow, pins: tuple[str, ...]) -> RunSummary:
-    timed = row.latency if row.latency and row.latency.get("live", True) else None  # of before: estimates, under load
-    return RunSummary(
-        row.id,
-        row.name,
-        subject_of_row(row),
-        row.depth,
-        row.queries,
-        row.failed,
-        row.created_at,
-        Latency(timed["p50"], timed["p95"], timed["queries"]) if timed else None,
-        variant_of_row(row),
-        row.scores,
-        row.environment,
-        pins,
-        names_of_row(row),
-    )
+        rows = list(await session.scalars(query))
+    summaries = []
+    for row in rows:
+        timed = row.latency if row.latency and row.latency.get("live", True) else None  # earlier ones are estimates
+        summaries.append(
+            RunSummary(
+                row.id,
+                row.name,
+                subject_of_row(row),
+                row.depth,
+                row.queries,
+                row.failed,
+                row.created_at,
+                Latency(timed["p50"], timed["p95"], timed["queries"]) if timed else None,
+                variant_of_row(row),
+                row.scores,
+                row.environment,
+                tuple(pins.get(row.id, ())),
+                names_of_row(row),
+            )
+        )
+    return summaries
 
 
 async def find(

@@ -1,12 +1,12 @@
-"""Variants over a split: planned once, asked once where they share, kept, and returned as runs in their order.
+"""Variants over a split: planned once, each shared leg run once, kept, and returned as runs in the variants' order.
 
-Owns the order of the work and what is done again. A run that is kept, of the same collection, the same queries and the
-same depth, is not made again; queries that failed in it are asked anew, and so are all where a leg is there again that
-it had to do without. Stopped at any moment, by a token, a kill or a lost server, it goes on where it was. What a plan
-shares is stated in `evals.runs.plan`, what a run's identity depends on in `evals.runs.provenance`.
+Owns the order of the work and what is done again. A kept run of the same collection, queries and depth is not made
+again, but for queries that failed in it, and for all queries where a leg answers again that was missing. Stopped at any
+moment, by a token, a kill or a lost server, the work goes on where it was. What variants share is the matter of
+`evals.runs.plan`, what a run's identity depends on that of `evals.runs.provenance`.
 
-A latency is of queries that are asked alone, one after the other, once everything is loaded: `time_live` says how many
-of each variant, and a run which (`Run.timed`). What searches took while others were under way is none.
+A latency is of searches made one after the other, once everything is loaded: `time_live` says how many of each variant,
+and `Run.timed` which. The time of a search while others run is no latency.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ async def plan_runs(
     query_set: str = DEFAULT_QUERY_SET,
     options: EvalOptions = DEFAULT_OPTIONS,
 ) -> RunPlan:
-    """What there is to do, and which runs are kept: to be shown and priced before `execute` asks anything.
+    """What there is to do, and which runs are kept: to be shown and priced before `execute` runs anything.
 
-    Asks the store alone. A variant that names a chunk set or a filter field that is not there is refused here.
+    Reads the store alone. A variant that names a chunk set or a filter field that is not there is refused here.
     """
     store, view = context.store, context.view
     server = store.capabilities
@@ -68,13 +68,13 @@ async def plan_runs(
         runs.append(PlannedRun(variant, deepened(variant, options.depth) if options.depth else variant, identity))
     models = {each.chunks: search_target(store, view, each.chunks).model for each in variants}
     marks = {model: vector_mark(server, model) for model in {*models.values(), *(each.model for each in variants)}}
-    search_state = SearchState(view.name, state, queries, models, marks)
+    inputs = SearchState(view.name, state, queries, models, marks)
     kept = {}
     for each in [] if options.again else runs:
         run = await run_store.get(store, each.id)
         if run is not None and not run.failures:
             kept[each.id] = run
-    return RunPlan(context, split, subject, search_state, options, tuple(runs)).with_kept(kept)
+    return RunPlan(context, split, subject, inputs, options, tuple(runs)).with_kept(kept)
 
 
 async def execute(plan: RunPlan, progress: Listener = nobody) -> list[Run]:
@@ -101,7 +101,7 @@ async def run(
 
 
 async def remake_incomplete(plan: RunPlan) -> RunPlan:
-    """The plan in which runs that did without a leg are made again, where that leg answers now. Asks such legs."""
+    """The plan in which runs that did without a leg are made again, where that leg answers now. It tries such legs."""
     probe = MissingLegProbe(plan.context, plan.split)
     stale = {identity for identity, run in plan.kept.items() if run.without and await probe.any_is_back(run)}
     return plan.with_kept({key: run for key, run in plan.kept.items() if key not in stale}) if stale else plan
@@ -114,13 +114,14 @@ class _Execution:
         self.plan, self.progress = plan, progress
         self.context, self.split, self.options = plan.context, plan.split, plan.options
         self.store = self.context.store
-        self.batches = Batches(self.store, self.context.view, plan.state.state)
+        self.batches = Batches(self.store, self.context.view, plan.inputs.state)
         most = self.options.connections
         workers = DaskWorkers(cluster, self.context, self.split, most) if cluster else None
         self.queries = QueryRunner(
             self.context, self.split, self.batches, connections=most, progress=progress, workers=workers
         )
         self.runs = dict(plan.kept)
+        self._title, self._total = plan.describe(), len(plan.distinct)
         self._environment: dict[str, Any] | None = None
         self._indexes: dict[object, list[str]] = {}
 
@@ -148,7 +149,7 @@ class _Execution:
         return [replace(self.runs[each.id], name=each.variant.name, variant=each.variant) for each in plan.runs]
 
     def _report(self) -> None:
-        self.progress(Step(self.plan.describe(), len(self.runs), len(self.plan.distinct), "variants"))
+        self.progress(Step(self._title, len(self.runs), self._total, "variants"))
 
     async def _keep_names(self, identities: Collection[str]) -> None:
         """Variants that are alike share a run, which is found under the names of all."""

@@ -187,7 +187,7 @@ def _over_answered(
 
 
 def _baseline_flaws(gate: Gate, board: Board, against: str | None, way_out: str) -> list[Check]:
-    """What is wrong with the run that drops are measured against; nothing where it is whole, or none is asked for."""
+    """What is wrong with the run that drops are measured against; nothing where it is whole, or there is none."""
     if not gate.largest_drop or against not in board.names:
         return []
     run, collection = board.run(str(against)), board.runs[0].subject.collection

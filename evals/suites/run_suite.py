@@ -92,7 +92,7 @@ class SuiteResult:
 
 
 async def plan_suite(store: Store, suite: Suite, *, again: bool = False) -> list[PlannedTarget]:
-    """The whole plan, to be shown before anything is asked. Refuses what cannot be done."""
+    """The whole plan, to be shown before anything is run. Refuses what cannot be done."""
     options, variants = _options(suite, again), suite.all_variants()
     # For a tuned variant one with its legs is planned, where no other of the suite has them.
     strange = [tune for tune in suite.tune if suite.base_of(tune) not in variants]
@@ -123,7 +123,7 @@ def _options(suite: Suite, again: bool) -> EvalOptions:
 
 
 async def _open_targets(store: Store, suite: Suite) -> list[tuple[EvalContext, SuiteTarget]]:
-    """Every collection of the suite, before anything is asked of the first."""
+    """Every collection of the suite, checked before anything is run over the first."""
     suite.all_variants()
     opened = [(await open_eval(store, target.name, target.query_set), target) for target in suite.targets]
     pins = await run_store.pinned(store)

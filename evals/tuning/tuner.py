@@ -22,6 +22,7 @@ from evals.tuning import surface as tuning_surface
 from evals.tuning.surface import Surface
 from evals.types import QuerySplit
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
@@ -42,6 +43,9 @@ class TuningProcedure(BaseModel):
     )
     samples: int = Field(2000, ge=100, description="Resamples of an interval.")
     level: float = Field(0.95, gt=0, lt=1, description="Of an interval.")
+
+
+DEFAULT_PROCEDURE = TuningProcedure()
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,10 +300,6 @@ def fusion_label(fusion: Fusion) -> str:
     return ", ".join([str(spec["method"]), *scale, *changed])
 
 
-Ints = NDArray[np.int64]
-DEFAULTS = TuningProcedure()
-
-
 def classify_queries(split: QuerySplit, classifier: str = "rules") -> dict[str, str]:
     """Each query's kind as a search would see it."""
     classify = classifiers[classifier]().classify
@@ -308,7 +308,7 @@ def classify_queries(split: QuerySplit, classifier: str = "rules") -> dict[str, 
 
 def tune(
     surfaces: Surface | Sequence[Surface],
-    procedure: TuningProcedure = DEFAULTS,
+    procedure: TuningProcedure = DEFAULT_PROCEDURE,
     *,
     kinds: Mapping[str, str] | None = None,
     offered: Sequence[Surface] = (),

@@ -58,7 +58,7 @@ class TuningRequest:
 
     @property
     def variants(self) -> list[Variant]:
-        """The base, and the same with deeper legs where it is to be said what these would bring."""
+        """The base, and with `deeper` the same with deeper legs, where its own are less deep."""
         short = any(self.base.depth_of(leg) < DEEPER_CANDIDATES for leg in self.base.legs)
         return [self.base, self.base.at_depth(DEEPER_CANDIDATES)] if self.deeper and short else [self.base]
 
@@ -165,7 +165,7 @@ def without_stages(variant: Variant) -> tuple[Variant, tuple[str, ...]]:
 async def leg_rankings(
     ctx: EvalContext, variants: Sequence[Variant], split: QuerySplit, progress: Listener = nobody
 ) -> list[Legs]:
-    """Of each variant, as deep as it asks them. What several ask is asked once, and no query is embedded twice."""
+    """Of each variant, as deep as it searches them. Legs in common are run once, and no query is embedded twice."""
     plain = [without_stages(each) for each in variants]
     queries, fused = await _plan_legs(ctx, [each for each, _ in plain], split, progress)
     return [
@@ -175,7 +175,7 @@ async def leg_rankings(
 
 
 async def embeds_nothing(ctx: EvalContext, variant: Variant, split: QuerySplit) -> bool:
-    """Whether its legs need no query's vector any more, having been asked all before."""
+    """Whether its legs need no query's vector any more, as all their results are kept."""
     queries, (fused,) = await _plan_legs(ctx, [without_stages(variant)[0]], split)
     kept = [await queries.kept(use.task) for use in fused.uses if use.leg.uses_model]
     return not any(results.lacks(query) for results in kept for query in split.queries)
@@ -190,7 +190,7 @@ async def _plan_legs(
                 f"{each.name!r} has one leg, so that there are no weights to look for. Give it two to four."
             )
     plan = await ctx.plan(variants, split, EvalOptions(again=True))
-    batches = Batches(ctx.store, ctx.view, plan.state.state)
+    batches = Batches(ctx.store, ctx.view, plan.inputs.state)
     return QueryRunner(ctx.context, split, batches, progress=progress), plan.fused
 
 

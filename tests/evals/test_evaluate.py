@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import event
 
 from core import bridge
 from core.context import Resources
@@ -21,10 +18,12 @@ from core.variant import Variant
 from evals.evaluation.context import open_eval
 from evals.evaluation.cost_notice import external_calls
 from evals.evaluation.evaluate import evaluate
+from evals.lab import Lab
 from evals.labels import query_sets
 from evals.runs.plan import EvalOptions
 from evals.types import Label, LabelledQueries
 from tests.fakes import HashingEmbedder
+from tests.statements import reading
 from tests.store.making import FIXED, documents, ingest, make, some_name
 
 EMBEDDER = HashingEmbedder(16)
@@ -53,30 +52,11 @@ def ctx(store, loaded):
     return bridge.run(open_eval(store, loaded, resources=resources))
 
 
-@contextmanager
-def statements(store):
-    """How often what is read that matters: the collection with its parts, its content, a kept run."""
-    read: Counter[str] = Counter()
-
-    def listen(_connection, _cursor, statement, *_):
-        text = " ".join(statement.split())
-        read["collection"] += "rankbook.collections.language" in text
-        read["chunk sets"] += ".chunk_sets.chunker" in text
-        read["queries"] += "FROM rankbook.queries" in text
-        read["kept runs"] += text.startswith("SELECT rankbook.runs.id") and "WHERE rankbook.runs.id =" in text
-
-    event.listen(store.engine.sync_engine, "before_cursor_execute", listen)
-    try:
-        yield read
-    finally:
-        event.remove(store.engine.sync_engine, "before_cursor_execute", listen)
-
-
 @pytest.mark.slow
 def test_the_collection_is_read_once_and_the_plan_is_made_once_for_notice_and_runs(store, loaded):
     resources = Resources(embedder=lambda _: EMBEDDER, environment={})
     variants = [leg("words"), leg("phrases", FulltextLeg)]
-    with statements(store) as read:
+    with reading(store) as read:
         ctx = bridge.run(open_eval(store, loaded, resources=resources))
         split = ctx.split("test")
         plan = bridge.run(ctx.plan(variants, split, OPTIONS))
@@ -86,6 +66,15 @@ def test_the_collection_is_read_once_and_the_plan_is_made_once_for_notice_and_ru
     assert read == {"collection": 1, "chunk sets": 1, "queries": 1, "kept runs": len(variants)}
     assert result.plan is not None
     assert result.plan.describe() == "2 variants -> 2 leg runs"
+
+
+@pytest.mark.slow
+def test_the_lab_reads_its_collection_once_however_many_variants_it_evaluates(store, loaded):
+    resources = Resources(embedder=lambda _: EMBEDDER, environment={})
+    with Lab(loaded, store=store, resources=resources, progress=False) as lab, reading(store) as read:
+        board = lab.evaluate(["bm25", "fulltext", leg("words")], metrics="ndcg@5")
+    assert board.names == ("bm25", "fulltext", "words")
+    assert (read["collection"], read["queries"], read["kept runs"]) == (1, 1, 3)
 
 
 @pytest.mark.slow

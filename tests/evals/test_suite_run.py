@@ -30,6 +30,7 @@ from evals.tuning.tuner import TuningProcedure
 from evals.tuning.workflow import TuningRequest, tune_weights
 from evals.types import Exclusion, Label, LabelledQueries
 from tests.fakes import HashingEmbedder
+from tests.statements import reading
 from tests.store.making import FIXED, documents, fresh, ingest, make, some_name
 
 EMBEDDER = HashingEmbedder(16)
@@ -111,6 +112,16 @@ def test_the_plan_is_told_before_anything_is_asked(store, loaded, asked):
     (told,) = bridge.run(plan_suite(store, given))
     assert told.line == "4 variants -> 2 leg runs"
     assert told.sentences() == [f"{loaded}, 12 queries of 'test': 4 variants -> 2 leg runs"]
+
+
+@pytest.mark.slow
+def test_a_suite_is_carried_out_by_the_plan_that_was_shown_and_reads_nothing_again(store, loaded, asked):
+    given = suite(loaded, asked(labelled()))
+    (shown,) = planned = bridge.run(plan_suite(store, given))
+    with reading(store) as read:
+        result, _ = run(store, given, planned=planned)
+    assert result.results[0].plan == shown.line == "2 variants -> 2 leg runs"
+    assert read["collection"] == read["queries"] == read["kept runs"] == 0
 
 
 @pytest.mark.slow

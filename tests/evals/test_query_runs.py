@@ -1,6 +1,6 @@
-"""How legs are asked over a split: in batches that grow where they are quick, on connections that are given back."""
+"""How legs are run over a split: in batches that grow where they are quick, on connections that are given back."""
 
-# mypy: disable-error-code="arg-type, return-value, var-annotated"
+# mypy: disable-error-code="arg-type, return-value, var-annotated, dict-item"
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import pytest
 
 from core import bridge
 from core.context import RequestContext, Resources
+from core.errors import EmbeddingError
 from core.legs.vector import VectorLeg
 from core.types import Query
 from core.variant import Variant
 from evals.runs import runner
 from evals.runs.plan import EvalOptions
-from evals.runs.queries import BLOCK
+from evals.runs.queries import BLOCK, QueryVectors
 from evals.runs.query_runs import LARGEST_BATCH, LEG_BATCH, QUICK, next_batch
 from evals.types import QuerySplit
 from tests.fakes import HashingEmbedder
@@ -31,6 +32,16 @@ EMBEDDER = HashingEmbedder(64)
 )
 def test_a_quick_batch_is_followed_by_a_larger_one_up_to_a_limit(size, seconds, next_size):
     assert next_batch(size, seconds) == next_size
+
+
+def test_a_worker_takes_the_vectors_that_it_was_handed_and_embeds_nothing():
+    split = QuerySplit("test", {each: Query(each, each) for each in ("a", "b")})
+    context = RequestContext(None, None, Resources(embedder=lambda _: pytest.fail("embedded"), environment={}))
+    vectors = QueryVectors(context, split, {("m", "a"): [1.0]}, {("m", "b"): "Its text is empty."}, {("m", "a"): 3.0})
+    assert bridge.run(vectors.of("m", "a")) == [1.0]
+    assert (vectors.has("m", "a"), vectors.has("m", "b"), vectors.milliseconds["m", "a"]) == (True, False, 3.0)
+    with pytest.raises(EmbeddingError, match="Its text is empty"):
+        bridge.run(vectors.of("m", "b"))
 
 
 @dataclass

@@ -38,13 +38,13 @@ class Packing(BaseModel):
 
 def packing_from(environment: Mapping[str, str], **options: Any) -> Packing:
     """Options given in code; else those of variables such as RANKBOOK_PACK_FINAL_MAX_TOKENS; else the defaults."""
-    named = {name: environment.get(PREFIX + name.upper(), "").strip() for name in Packing.model_fields}
-    given = {name: value for name, value in named.items() if value and name not in options}
+    variables = {name: environment.get(PREFIX + name.upper(), "").strip() for name in Packing.model_fields}
+    used = {name: value for name, value in variables.items() if value and name not in options}
     try:
-        return Packing(**{**given, **options})
+        return Packing(**{**used, **options})
     except pydantic.ValidationError as error:
-        from_environment = ", ".join(PREFIX + name.upper() for name in given)
-        where = f"Packing, with {from_environment} from the environment," if given else "Packing"
+        from_environment = ", ".join(PREFIX + name.upper() for name in used)
+        where = f"Packing, with {from_environment} from the environment," if used else "Packing"
         raise SpecError.from_pydantic(where, error) from error
 
 
@@ -94,12 +94,14 @@ def _range(found: Range | None) -> str:
 
 
 def _one_line(words: str) -> str:
-    shown = "".join(letter for letter in words if letter.isspace() or not _unseen(letter))
-    return " ".join(shown.split()).replace("|", r"\|")
-
-
-def _unseen(letter: str) -> bool:
-    return unicodedata.category(letter) == "Cc" or unicodedata.bidirectional(letter) in DIRECTIONS
+    """Without letters that nobody sees, and with a bar that is part of a name escaped."""
+    visible = (
+        letter
+        for letter in words
+        if letter.isspace()
+        or not (unicodedata.category(letter) == "Cc" or unicodedata.bidirectional(letter) in DIRECTIONS)
+    )
+    return " ".join("".join(visible).split()).replace("|", r"\|")
 
 
 Role = Literal["primary", "parent", "sibling", "neighbour"]

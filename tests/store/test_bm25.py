@@ -19,7 +19,6 @@ from core.errors import MissingCapability
 from core.legs.bm25 import Bm25Leg
 from core.pipeline.retriever import search
 from core.store import attached
-from core.store.resolve_target import search_target
 from core.types import Item
 from core.variant import Variant
 from tests.effort import examples

@@ -49,13 +49,8 @@ async def examine(chains: Sequence[Chain] = (), progress: Progress = lambda _: N
     except RankbookError as error:
         return [*checks, HealthCheck("Server", "does not answer", ok=False, way_out=str(error))]
     async with store:
-        checks += [*await _check_server(store), *await _check_contents(store), *await examine_cluster(store)]
-        for row in await collections.listed(store):
-            try:
-                checks.append(await _check_collection(store, await collections.get(store, row.name)))
-            except RankbookError as error:
-                what = f"Collection {row.name}"
-                checks.append(HealthCheck(what, "cannot be opened", ok=False, way_out=str(error)))
+        checks += [*await _check_server(store), *await examine_contents(store), *await examine_cluster(store)]
+        checks += [await examine_collection(store, row.name) for row in await collections.listed(store)]
     return checks
 
 
@@ -108,7 +103,7 @@ async def _check_server(store: Store) -> list[HealthCheck]:
     return checks
 
 
-async def _check_contents(store: Store) -> list[HealthCheck]:
+async def examine_contents(store: Store) -> list[HealthCheck]:
     """What takes room besides collections: cached embeddings, and the trash without kept variants, small files."""
     cached = select(CachedEmbedding.model, func.count()).group_by(CachedEmbedding.model).order_by(CachedEmbedding.model)
     totals = select(func.count(), func.coalesce(func.sum(TrashRow.bytes), 0), func.min(TrashRow.until))
@@ -167,8 +162,15 @@ def _check_node(store: Store, node: citus.Node) -> HealthCheck:
     return HealthCheck(what, f"{about}, pgvector {node.pgvector}" if node.pgvector else about)
 
 
+async def examine_collection(store: Store, name: str) -> HealthCheck:
+    """Whether it can be opened, and whether its loading was interrupted, which its mark and its watermarks show."""
+    try:
+        return await _check_collection(store, await collections.get(store, name))
+    except RankbookError as error:
+        return HealthCheck(f"Collection {name}", "cannot be opened", ok=False, way_out=str(error))
+
+
 async def _check_collection(store: Store, view: CollectionView) -> HealthCheck:
-    """An interrupted load shows in its mark and in its watermarks."""
     what = f"Collection {view.name}"
     if view.row.attached:
         attachment = attached.Attachment.of(view)

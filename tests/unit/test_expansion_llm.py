@@ -92,8 +92,8 @@ def test_the_same_query_is_put_to_the_model_once_unless_told_otherwise():
 
 def test_a_cached_reply_that_does_not_fit_any_more_is_asked_for_anew():
     class Spoiling(RecentAnswers):
-        async def put(self, key: str, value: str) -> None:
-            await super().put(key, '{"rewrites": ["one"]}')
+        def put(self, key: str, value: str) -> None:
+            super().put(key, '{"rewrites": ["one"]}')
 
     session = Session(cache=Spoiling())
     with serving(REWRITES) as endpoint:

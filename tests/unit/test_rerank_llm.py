@@ -11,7 +11,7 @@ import pytest
 from core import bridge
 from core.context import Resources
 from core.errors import BudgetError, LanguageModelError, SpecError
-from core.llm import Session, using
+from core.llm import RecentAnswers, Session, using
 from core.rerank import LanguageModelReranker, reranker_from
 from core.types import Hit, RelevanceRating, StageResult
 from tests.unit.misbehaving import Answer, Endpoint, Pauses, Reply, completion, language_model, serving
@@ -317,11 +317,11 @@ def test_a_failure_is_not_kept():
 
 
 def test_a_kept_answer_that_was_spoilt_is_asked_for_anew():
-    class Spoilt:
-        async def get(self, key: str) -> str | None:
+    class Spoilt(RecentAnswers):
+        def get(self, key: str) -> str | None:
             return '{"results": []}'
 
-        async def put(self, key: str, value: str) -> None:
+        def put(self, key: str, value: str) -> None:
             assert len(json.loads(value)["results"]) == 3
 
     with serving(marking(1, 2, 3)) as endpoint:

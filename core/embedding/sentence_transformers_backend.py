@@ -202,8 +202,8 @@ class SentenceTransformersEmbedder:
         try:
             return SentenceTransformer(name, device="cpu", local_files_only=here, model_kwargs={"dtype": number})
         except Exception as error:  # a broken folder or a cut line raises whatever the reading library raises
-            said = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise EmbeddingError(f"The model {self.name!r} cannot be loaded: {said} {model_files.WAY_OUT}") from error
+            why = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise EmbeddingError(f"The model {self.name!r} cannot be loaded: {why} {model_files.WAY_OUT}") from error
 
 
 def runtime() -> Any:

@@ -204,10 +204,6 @@ def _fields(title: str, path: list[int | str]) -> list[str]:
     return sorted(field.alias or name for name, field in found.pop().model_fields.items())
 
 
-def _aliased(model: type[pydantic.BaseModel], alias: str) -> pydantic.fields.FieldInfo | None:
-    return next((field for field in model.model_fields.values() if field.alias == alias), None)
-
-
 def _models(annotation: Any) -> set[type[pydantic.BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
         return {annotation}

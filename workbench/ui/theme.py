@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.legs import leg_descriptions
-from evals.reports import palette
-
 _LIGHT = {
     "primaryColor": "#33475F",
     "backgroundColor": "#FBFBF9",
@@ -35,6 +32,9 @@ MARK = Path(__file__).with_name("mark.svg")
 
 def stylesheet() -> str:
     """The frame's rules, and the legs' colours as variables that reach into components too."""
+    from core.legs import leg_descriptions  # which takes its time: whoever starts the server wants the options alone
+    from evals.reports import palette
+
     legs = leg_descriptions()
     pairs = {kind: palette.STYLES[(about.slot or 0) % len(palette.STYLES)] for kind, about in legs.items()}
     colours = "".join(f"--leg-{kind}: light-dark({light}, {dark});" for kind, (light, dark) in pairs.items())

@@ -26,8 +26,8 @@ from core.variant import Variant
 from evals.reports import palette
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, documents, fresh, ingest, make, query, some_name
-from workbench.behind.variants import stages
-from workbench.ui.theme import stylesheet
+from workbench.components.theme import stylesheet
+from workbench.services import variants
 
 KINDS = sorted(legs)
 LEVELS = ["items", "family"]
@@ -130,7 +130,7 @@ def test_a_leg_of_which_nothing_is_said_is_offered_coloured_and_explained(made_u
     light, dark = palette.STYLES[about.slot]
     assert f"--leg-sound_alike: light-dark({light}, {dark});" in stylesheet()
     variant = Variant.of_leg(made_up())
-    assert stages.steps(variant)[0][0].says.startswith(about.finds)
+    assert variants.pipeline_steps(variant)[0][0].says.startswith(about.finds)
     assert explanation.step("leg sound_alike") == "found by sound_alike"
     diagnosis = LegDiagnosis("sound_alike", 10, reason=about.unmatched)
     assert diagnosis.plainly(described_legs(variant)["sound_alike"]) == "Not found by sound_alike: it does not match."

@@ -163,7 +163,8 @@ def test_nothing_that_looks_for_collections_finds_what_is_in_the_trash(store, ma
 
 
 async def _examined(store):
-    return [*await doctor._collections(store), await doctor._trash(store)]
+    rows = await collections.listed(store)
+    return [*await doctor.examine_contents(store), *[await doctor.examine_collection(store, row.name) for row in rows]]
 
 
 @pytest.mark.slow

@@ -14,10 +14,9 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Table, and_, exists, func, insert, literal, not_, or_, select, union
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.dialects.postgresql import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.types import Text
 
-from core.types import Query
 from evals.backup import file_format
 from evals.backup.archive_reader import RowReader, count_written
 from evals.backup.file_format import LABELS
@@ -25,7 +24,8 @@ from evals.judging.judgements import MODEL_PREFIX
 from evals.labels import query_sets, revisions
 from evals.labels.label_checks import DEFAULT_MAX_GRADE
 from evals.labels.revisions import Cause, LabelChange, LabelDifference, LabelState
-from evals.types import Exclusion, Label, LabelledQueries, MergedFrom, Span
+from evals.schema import QuerySet
+from evals.types import LabelledQueries, MergedFrom
 
 FindMissing = Callable[[Collection[str]], Awaitable[list[str]]]  # those of the ids that the collection lacks
 OTHER_QUESTION = "of queries that read otherwise here"
@@ -114,7 +114,7 @@ class LabelMerge:
             values = {name: getattr(row, name) for name in SET_COLUMNS}
             await self.connection.execute(table.update().where(table.c.key == key).values(values))
         elif sum(self.merged.added.values()) > count or before is None:
-            labelled = await read_labelled(self.connection, key)
+            labelled = await query_sets.read_parts(self.connection, key)
             values = {"digest": labelled.digest(), "checked_version": None, "changed_at": func.now()}
             await self.connection.execute(table.update().where(table.c.key == key).values(values))
         if before is not None:
@@ -211,25 +211,5 @@ def _same(table: Table, incoming: Table, key: int) -> Any:
 
 async def read_state(connection: AsyncConnection, key: int) -> tuple[LabelledQueries, LabelState]:
     """A set with its columns, as of this transaction."""
-    table = file_format.table_of_sets()
-    row = (await connection.execute(select(table).where(table.c.key == key))).one()
-    merged = None if row.merged_digest is None else bytes(row.merged_digest)
-    return await read_labelled(connection, key), LabelState(bytes(row.digest), row.flaws, merged, row.merged_from)
-
-
-async def read_labelled(connection: AsyncConnection, key: int) -> LabelledQueries:
-    """A set in the order of its digest, as of this transaction."""
-
-    async def of(name: str) -> Sequence[Any]:
-        table = _stored(name)
-        return (await connection.execute(select(table).where(table.c.set_key == key))).all()
-
-    return LabelledQueries.ordered(
-        (Query(row.id, row.text, row.kind, tuple(row.tags), row.weight, row.metadata) for row in await of("queries")),
-        (Label(row.query_id, row.item_id, row.grade, row.split) for row in await of("labels")),
-        (
-            Span(row.query_id, row.item_id, row.start_at, row.end_at, row.text, row.split, row.grade)
-            for row in await of("spans")
-        ),
-        (Exclusion(row.query_id, row.item_id) for row in await of("exclusions")),
-    )
+    row = await AsyncSession(connection).get_one(QuerySet, key)
+    return await query_sets.read_parts(connection, key), LabelState.of(row)

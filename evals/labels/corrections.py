@@ -218,7 +218,7 @@ async def _move(store: Store, collection: str, name: str, author: str, *, back: 
                 f"The query set {name!r} of {collection!r} was changed by what keeps no revisions, such as an older "
                 "Rankbook or SQL. Its kept changes do not fit any more, and nothing was changed."
             )
-        now = await query_sets.read_parts(session, row)
+        now = await query_sets.read_parts(connection, row.key)
         then = difference.undo(now) if back else difference.redo(now)
         left = replace(leaving, state=LabelState.of(row))  # flaws, say, may have changed without the rows
         state = coming.state

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from core.types import Flaw, Item, Query, Row
 from evals.sources.base import Source, Texts, sources
 from evals.sources.rows import QUERY_IDS, id_text, item_rows, label_row, query_rows
-from evals.sources.table_files import TableFile, count_rows, opened_table
+from evals.sources.table_files import TableFile, count_rows, open_table
 from evals.types import Label
 
 _IDS = ("id", "_id", "doc_id", "docid", "docno", "document_id", "item_id", "pid", "uuid", "key")
@@ -101,14 +101,14 @@ class TabularSource(Source):
         return value
 
     def items(self) -> Iterator[Row[Item] | Flaw]:
-        with opened_table(self.path, self.quote, self.delimiter) as table:
-            wanted = self.columns
+        with open_table(self.path, self.quote, self.delimiter) as table:
+            chosen = self.columns
             names = {
-                "_id": table.pick(wanted.id, _IDS, "id"),
-                "text": table.pick(wanted.text, _TEXTS, "text"),
-                "title": _optional(table, wanted.title, "title"),
+                "_id": table.pick(chosen.id, _IDS, "id"),
+                "text": table.pick(chosen.text, _TEXTS, "text"),
+                "title": _optional(table, chosen.title, "title"),
             }
-            kept = None if wanted.metadata is None else [table.require(name, "metadata") for name in wanted.metadata]
+            kept = None if chosen.metadata is None else [table.require(name, "metadata") for name in chosen.metadata]
             for row in table.rows:
                 yield from (row,) if isinstance(row, Flaw) else item_rows(_mapped(row, names, kept))
 
@@ -118,12 +118,12 @@ class TabularSource(Source):
     def queries(self) -> Iterator[Row[Query] | Flaw]:
         if self.queries_path is None:
             return
-        with opened_table(self.queries_path, self.quote, self.delimiter) as table:
-            wanted = self.query_columns
-            facets = {name: _optional(table, getattr(wanted, name), name) for name in ("kind", "tags", "weight")}
+        with open_table(self.queries_path, self.quote, self.delimiter) as table:
+            chosen = self.query_columns
+            facets = {name: _optional(table, getattr(chosen, name), name) for name in ("kind", "tags", "weight")}
             names = {
-                "_id": table.pick(wanted.id, (*QUERY_IDS, *_IDS), "query's id"),
-                "text": table.pick(wanted.text, ("text", "query", "question"), "query's text"),
+                "_id": table.pick(chosen.id, (*QUERY_IDS, *_IDS), "query's id"),
+                "text": table.pick(chosen.text, ("text", "query", "question"), "query's text"),
             }
             for row in table.rows:
                 yield from (row,) if isinstance(row, Flaw) else query_rows(_mapped(row, {**names, **facets}, None))
@@ -131,12 +131,12 @@ class TabularSource(Source):
     def labels(self) -> Iterator[Row[Label] | Flaw]:
         if self.labels_path is None:
             return
-        with opened_table(self.labels_path, self.quote, self.delimiter) as table:
-            wanted = self.label_columns
-            query = table.pick(wanted.query, _QUERY_IDS, "query's id")
-            item = table.pick(wanted.item, _ITEM_IDS, "document's id")
-            grade = table.pick(wanted.grade, _GRADES, "grade")
-            split = _optional(table, wanted.split, "split")
+        with open_table(self.labels_path, self.quote, self.delimiter) as table:
+            chosen = self.label_columns
+            query = table.pick(chosen.query, _QUERY_IDS, "query's id")
+            item = table.pick(chosen.item, _ITEM_IDS, "document's id")
+            grade = table.pick(chosen.grade, _GRADES, "grade")
+            split = _optional(table, chosen.split, "split")
             for row in table.rows:
                 if isinstance(row, Flaw):
                     yield row
@@ -146,11 +146,11 @@ class TabularSource(Source):
                     yield label_row(cells.get(query), cells.get(item), cells.get(grade), in_split, row.place)
 
 
-def _optional(table: TableFile, given: str | None, usual: str) -> str | None:
+def _optional(table: TableFile, named: str | None, usual: str) -> str | None:
     """A column that need not be in the table unless it is named; "" stands for no column."""
-    if given is None:
+    if named is None:
         return usual if usual in table.columns else None
-    return table.require(given, usual) if given else None
+    return table.require(named, usual) if named else None
 
 
 def _mapped(row: Row[dict[str, Any]], names: dict[str, str | None], kept: list[str] | None) -> Row[dict[str, Any]]:

@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import InputError
 from evals.sources.beir import BeirSource
-from evals.sources.files import ArchiveLimits, opened_tree
+from evals.sources.files import ArchiveLimits, open_tree
 
 MIB = 2**20
 LINE = json.dumps({"_id": "1", "text": "kettle"}).encode() + b"\n"
@@ -144,7 +144,7 @@ def test_nothing_is_ever_written_to_disk_whatever_names_say(tmp_path, name):
 
 def test_a_tree_with_no_hostility_in_it_is_read_twice(tmp_path):
     (tmp_path / "corpus.jsonl.gz").write_bytes(gzip.compress(LINE * 10))
-    with opened_tree(tmp_path, ArchiveLimits()) as tree:
+    with open_tree(tmp_path, ArchiveLimits()) as tree:
         for _ in range(2):
             with tree.open("corpus.jsonl.gz") as stream:
                 assert stream.read() == LINE * 10

@@ -73,8 +73,13 @@ class LabelMerge:
         return cls(reader, name, incoming, RestoredLabels(name), find_missing)
 
     async def run(self) -> RestoredLabels:
-        sets = self.incoming["query_sets"]
-        await self._refuse_impossible()
+        sets, queries, labels, spans = (self.incoming[name] for name in ("query_sets", "queries", "labels", "spans"))
+        # Rows that no check of queries and labels would have passed.
+        is_weight = queries.c.weight.between(0, sys.float_info.max)  # which NaN and infinity are not
+        is_place = and_(spans.c.start_at >= 0, spans.c.end_at >= spans.c.start_at)
+        await self._refuse_where(queries, or_(not_(is_weight), func.array_position(queries.c.tags, None).is_not(None)))
+        await self._refuse_where(labels, labels.c.grade < 0)
+        await self._refuse_where(spans, or_(spans.c.grade < 0, not_(is_place)))
         others: set[str] = set()
         for row in (await self.connection.execute(select(sets).order_by(sets.c.key))).all():
             others |= await self._merge_set(row)
@@ -142,7 +147,11 @@ class LabelMerge:
             await self._leave(NO_QUESTION, incoming, and_(of_set, not_(is_other), not_(known)))
             await self._leave(NO_DOCUMENT, incoming, and_(of_set, not_(is_other), known, lacks))
         wanted = and_(of_set, not_(is_other), known, not_(lacks))
-        same = _same(table, incoming, key)
+        # Stored already: by the table's key, or of spans, which have none, by all columns.
+        same_columns = [column.name for column in table.primary_key if column.name != "set_key"]
+        if table.name == "spans":
+            same_columns = [name for name in names if name != "set_key"]
+        same = and_(table.c.set_key == key, *(table.c[name] == incoming.c[name] for name in same_columns))
         if table.name == "labels":
             otherwise = exists().where(same, table.c.grade != incoming.c.grade)
             await self._leave(OTHER_GRADE, incoming, and_(wanted, otherwise))
@@ -178,15 +187,6 @@ class LabelMerge:
         self.merged.add("judgements", added)
         self.merged.leave(OLDER, int(wanted or 0) - added)
 
-    async def _refuse_impossible(self) -> None:
-        """Refuse rows that no check of queries and labels would have passed."""
-        queries, labels, spans = (self.incoming[name] for name in ("queries", "labels", "spans"))
-        is_weight = queries.c.weight.between(0, sys.float_info.max)  # which NaN and infinity are not
-        is_place = and_(spans.c.start_at >= 0, spans.c.end_at >= spans.c.start_at)
-        await self._refuse_where(queries, or_(not_(is_weight), func.array_position(queries.c.tags, None).is_not(None)))
-        await self._refuse_where(labels, labels.c.grade < 0)
-        await self._refuse_where(spans, or_(spans.c.grade < 0, not_(is_place)))
-
     async def _refuse_where(self, incoming: Table, wrong: ColumnElement[bool]) -> None:
         if await self.connection.scalar(select(func.count()).select_from(incoming).where(wrong)):
             what = incoming.name.removeprefix("incoming_")
@@ -199,14 +199,6 @@ def _array(values: Sequence[str]) -> Any:
 
 def _stored(name: str) -> Table:
     return next(part.table for part in LABELS if part.name == name)
-
-
-def _same(table: Table, incoming: Table, key: int) -> Any:
-    """Whether a row is stored already: by the table's key, or of spans, which have none, by all columns."""
-    names = [column.name for column in table.primary_key if column.name != "set_key"]
-    if table.name == "spans":
-        names = [name for name in file_format.columns(table) if name not in {"key", "set_key"}]
-    return and_(table.c.set_key == key, *(table.c[name] == incoming.c[name] for name in names))
 
 
 async def read_state(connection: AsyncConnection, key: int) -> tuple[LabelledQueries, LabelState]:

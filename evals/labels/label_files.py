@@ -26,7 +26,7 @@ from evals.labels.label_checks import CheckedLabels, check_labels
 from evals.sources import Source, guess
 from evals.sources.files import open_file, require_file
 from evals.sources.rows import read_qrels
-from evals.sources.table_files import TABLE_SUFFIXES, open_table
+from evals.sources.table_files import TABLE_SUFFIXES, opened_table
 from evals.sources.tabular import TabularSource
 from evals.sources.trec import TrecSource
 from evals.types import DEFAULT_QUERY_SET, Label
@@ -67,7 +67,7 @@ class LabelFiles(Source):
                 with open_file(path) as stream:
                     yield from read_qrels(stream, str(path), split)
                 continue
-            with open_table(path) as table:
+            with opened_table(path) as table:
                 has_split = "split" in table.columns
             for row in TabularSource(path=path, labels_path=path).labels():
                 yield row if has_split or isinstance(row, Flaw) else Row(replace(row.value, split=split), row.place)
@@ -78,7 +78,7 @@ def _is_table(path: Path) -> bool:
     name = path.name.lower()
     if not name.endswith((".tsv", ".tsv.gz")):
         return name.endswith(TABLE_SUFFIXES)
-    with open_table(path) as table:
+    with opened_table(path) as table:
         return {"grade", "score", "relevance", "rel", "label"} & {column.lower() for column in table.columns} != set()
 
 

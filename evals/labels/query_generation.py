@@ -36,7 +36,7 @@ from evals.labels import query_sets
 from evals.labels.label_checks import check_labels
 from evals.labels.revisions import Cause
 from evals.sources.rows import QUERY_IDS, query_rows
-from evals.sources.table_files import open_table
+from evals.sources.table_files import opened_table
 from evals.types import DEFAULT_QUERY_SET, Label, LabelledQueries
 
 _WORD = re.compile(r"\w+(?:[-'./]\w+)*")
@@ -70,7 +70,7 @@ def read_queries(path: Path) -> Iterator[Row[Query] | Flaw]:
     The id's column has one of the names it has in tables of labels (query_id, qid ...), or id. A query without an id
     gets one that is a digest of its text.
     """
-    with open_table(path) as table:
+    with opened_table(path) as table:
         text = table.pick(None, ("text", "query", "question"), "query's text")
         ids = [name for name in (*QUERY_IDS, "_id", "id", "uuid", "key") if name != text]
         for row in table.rows:

@@ -19,8 +19,8 @@ from core.types import Flaw, Row
 from evals.runs.rankings import Ranking, Rankings
 from evals.runs.types import Run, RunSubject
 from evals.sources.files import open_file, require_file
-from evals.sources.rows import id_text, quoted, read_lines
-from evals.sources.table_files import TABLE_SUFFIXES, open_table
+from evals.sources.rows import id_text, read_lines, shown
+from evals.sources.table_files import TABLE_SUFFIXES, opened_table
 from evals.types import QuerySplit
 
 if TYPE_CHECKING:
@@ -208,14 +208,14 @@ def _trec_rows(path: Path) -> Iterator[Row[_Placed] | Flaw]:
                 cells = [cell.strip() for cell in (text.split("\t") if "\t" in text.strip() else text.split())]
                 if len(cells) not in (5, 6):
                     yield Flaw(
-                        line.place, f"TREC's six columns (query Q0 item rank score tag) were expected: {quoted(text)}."
+                        line.place, f"TREC's six columns (query Q0 item rank score tag) were expected: {shown(text)}."
                     )
                 else:
                     yield _place(cells[0], cells[2], cells[4], cells[3], line)
 
 
 def _table_rows(path: Path) -> Iterator[Row[_Placed] | Flaw]:
-    with open_table(path) as table:
+    with opened_table(path) as table:
         query, item = table.pick(None, QUERY, "query's id"), table.pick(None, ITEM, "item's id")
         score = table.require(SCORE, "score")
         for row in table.rows:
@@ -232,7 +232,7 @@ def _place(query: object, item: object, score: object, rank: object, row: Row[An
     if not id_text(query) or not id_text(item):
         return Flaw(row.place, "The query's or the item's id is empty.")
     if value is None:
-        return Flaw(row.place, f"The score is {quoted(score)}; a finite number was expected.", subject=id_text(query))
+        return Flaw(row.place, f"The score is {shown(score)}; a finite number was expected.", subject=id_text(query))
     return Row(_Placed(id_text(query), id_text(item), value, _number(rank) or 0.0), row.place)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from core.types import Flaw, Place, Row
-from evals.sources.rows import MAX_LINE, SAMPLE, UTF8_MARK, UTF16_MARKS, decode_line, quoted, read_lines, start_of
+from evals.sources.rows import MAX_LINE, SAMPLE, UTF8_MARK, UTF16_MARKS, decode_line, read_lines, shown, start_of
 
 MOST_PARTS = 2**20  # values in one line of JSON
 LINES_TRIED = 20
@@ -160,7 +160,7 @@ class _ObjectScanner:
         for part in _SEPARATORS.split(between):
             if value := part.strip(_BLANKS).removeprefix(UTF8_MARK):
                 line = self.line + part[: part.find(value)].count(b"\n")
-                start = quoted(value[:60].decode("utf-8", "replace"))
+                start = shown(value[:60].decode("utf-8", "replace"))
                 yield Flaw(Place(self.file, line), f"A JSON object was expected, and this is {start}.")
             self.line += part.count(b"\n")
 
@@ -178,7 +178,7 @@ def parse_object(line: Row[str]) -> Row[dict[str, Any]] | Flaw:
     except ValueError as error:  # numbers of thousands of digits, NaN
         return Flaw(line.place, f"Not usable JSON: {str(error).split(';')[0].rstrip('.')}.")
     if not isinstance(value, dict):
-        return Flaw(line.place, f"A JSON object was expected, and this is {quoted(value)}.")
+        return Flaw(line.place, f"A JSON object was expected, and this is {shown(value)}.")
     return Row(value, line.place)
 
 
@@ -195,5 +195,5 @@ def _refuse(constant: str) -> Any:
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise ValueError(f"{quoted(digits, 20)} is too large a number")
+        raise ValueError(f"{shown(digits, 20)} is too large a number")
     return number

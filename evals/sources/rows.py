@@ -39,7 +39,7 @@ def count_lines(path: Path) -> int | None:
         return None  # the error is raised when the rows are read
 
 
-def quoted(value: object, width: int = 60) -> str:
+def shown(value: object, width: int = 60) -> str:
     """A value for use in a sentence: quoted, escaped, cut short."""
     surrogates = isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value)
     text = ascii(value) if surrogates else repr(value)
@@ -150,7 +150,7 @@ def _identity(fields: Fields, place: Place, what: str) -> str | Flaw:
         return identity
     if fields.get("_id") is None:
         return Flaw(place, f'The {what} has no id (the field "_id").')
-    return Flaw(place, f"The id of the {what} is {quoted(fields['_id'])}; text or a number was expected.")
+    return Flaw(place, f"The id of the {what} is {shown(fields['_id'])}; text or a number was expected.")
 
 
 def _texts(fields: Fields, place: Place, subject: str, names: tuple[str, ...]) -> dict[str, str] | Flaw:
@@ -158,7 +158,7 @@ def _texts(fields: Fields, place: Place, subject: str, names: tuple[str, ...]) -
         return Flaw(place, f"There is no text: none of the fields {', '.join(names)}.", subject=subject)
     for name in names:
         if not isinstance(fields.get(name), (str, type(None))):
-            return Flaw(place, f"The field {name!r} is {quoted(fields[name])}; text was expected.", subject=subject)
+            return Flaw(place, f"The field {name!r} is {shown(fields[name])}; text was expected.", subject=subject)
     return {name: fields.get(name) or "" for name in names}
 
 
@@ -171,7 +171,7 @@ def _metadata(fields: Fields, known: frozenset[str]) -> Iterator[tuple[str, Any]
 def _metadata_flaw(fields: Fields, place: Place, subject: str) -> Iterator[Flaw]:
     inner = fields.get("metadata")
     if inner is not None and not isinstance(inner, Mapping):
-        message = f"`metadata` is {quoted(inner)}; an object was expected. The row was kept without it."
+        message = f"`metadata` is {shown(inner)}; an object was expected. The row was kept without it."
         yield Flaw(place, message, "cleaned", subject)
 
 
@@ -199,7 +199,7 @@ def query_rows(row: Row[dict[str, Any]]) -> Iterator[Row[Query] | Flaw]:
         ("weight", weight, "0 or more"),
     ):
         if value is None:
-            message = f"The query's {facet} is {quoted(facets[facet])}; {expected} was expected. It was kept without."
+            message = f"The query's {facet} is {shown(facets[facet])}; {expected} was expected. It was kept without."
             yield Flaw(row.place, message, "cleaned", identity)
 
 
@@ -229,7 +229,7 @@ def label_row(query: object, item: object, grade: object, split: str, place: Pla
     if not query_id or not item_id:
         return Flaw(place, f"The judgement names no {'document' if query_id else 'query'}.", subject=query_id)
     if number is None:
-        return Flaw(place, f"The grade is {quoted(grade)}; a whole number was expected.", subject=query_id)
+        return Flaw(place, f"The grade is {shown(grade)}; a whole number was expected.", subject=query_id)
     return Row(Label(query_id, item_id, number, split), place)
 
 
@@ -269,7 +269,7 @@ def read_qrels(stream: BinaryIO, file: str, split: str) -> Iterator[Row[Label] |
             query, *_, item, grade = row.value
             yield label_row(query, item, grade, split, row.place)
         else:
-            yield Flaw(row.place, f"3 columns (query, document, grade) or TREC's 4 were expected: {quoted(row.value)}.")
+            yield Flaw(row.place, f"3 columns (query, document, grade) or TREC's 4 were expected: {shown(row.value)}.")
 
 
 def read_exclusions(stream: BinaryIO, file: str) -> Iterator[Row[Exclusion] | Flaw]:
@@ -280,7 +280,7 @@ def read_exclusions(stream: BinaryIO, file: str) -> Iterator[Row[Exclusion] | Fl
         elif len(row.value) >= 2:
             yield exclusion_row(row.value[0], row.value[1], row.place)
         else:
-            yield Flaw(row.place, f"2 columns (query, document) were expected: {quoted(row.value)}.")
+            yield Flaw(row.place, f"2 columns (query, document) were expected: {shown(row.value)}.")
 
 
 def _cells(stream: BinaryIO, file: str) -> Iterator[Row[list[str]] | Flaw]:

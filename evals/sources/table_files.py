@@ -52,7 +52,7 @@ class TableFile:
 
 
 @contextmanager
-def open_table(path: Path, quote: str = '"', delimiter: str = "") -> Iterator[TableFile]:
+def opened_table(path: Path, quote: str = '"', delimiter: str = "") -> Iterator[TableFile]:
     """A table, read by the ending of its name, open for one pass. Without a delimiter, it is guessed from the rows."""
     name = path.name.lower().removesuffix(".gz")
     require_file(path, "a CSV, TSV, JSON, JSONL or Parquet file")

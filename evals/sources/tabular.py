@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from core.types import Flaw, Item, Query, Row
 from evals.sources.base import Source, Texts, sources
 from evals.sources.rows import QUERY_IDS, id_text, item_rows, label_row, query_rows
-from evals.sources.table_files import TableFile, count_rows, open_table
+from evals.sources.table_files import TableFile, count_rows, opened_table
 from evals.types import Label
 
 _IDS = ("id", "_id", "doc_id", "docid", "docno", "document_id", "item_id", "pid", "uuid", "key")
@@ -101,7 +101,7 @@ class TabularSource(Source):
         return value
 
     def items(self) -> Iterator[Row[Item] | Flaw]:
-        with open_table(self.path, self.quote, self.delimiter) as table:
+        with opened_table(self.path, self.quote, self.delimiter) as table:
             chosen = self.columns
             names = {
                 "_id": table.pick(chosen.id, _IDS, "id"),
@@ -118,7 +118,7 @@ class TabularSource(Source):
     def queries(self) -> Iterator[Row[Query] | Flaw]:
         if self.queries_path is None:
             return
-        with open_table(self.queries_path, self.quote, self.delimiter) as table:
+        with opened_table(self.queries_path, self.quote, self.delimiter) as table:
             chosen = self.query_columns
             facets = {name: _optional(table, getattr(chosen, name), name) for name in ("kind", "tags", "weight")}
             names = {
@@ -131,7 +131,7 @@ class TabularSource(Source):
     def labels(self) -> Iterator[Row[Label] | Flaw]:
         if self.labels_path is None:
             return
-        with open_table(self.labels_path, self.quote, self.delimiter) as table:
+        with opened_table(self.labels_path, self.quote, self.delimiter) as table:
             chosen = self.label_columns
             query = table.pick(chosen.query, _QUERY_IDS, "query's id")
             item = table.pick(chosen.item, _ITEM_IDS, "document's id")

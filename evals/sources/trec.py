@@ -19,7 +19,7 @@ from core.types import Flaw, Item, Place, Query, Row
 from evals.sources.base import Source, Texts, sources
 from evals.sources.files import exists, open_file, walk
 from evals.sources.folder import require_folder
-from evals.sources.rows import SAMPLE, extrapolate, item_rows, quoted, read_lines, read_qrels
+from evals.sources.rows import SAMPLE, extrapolate, item_rows, read_lines, read_qrels, shown
 from evals.types import Label
 
 MAX_DOCUMENT = 32 * 2**20
@@ -318,4 +318,4 @@ def _tsv(stream: BinaryIO, file: str) -> Iterator[Row[list[str]] | Flaw]:
             if len(cells) > 1:
                 yield Row(cells, line.place)
             else:
-                yield Flaw(line.place, f"An id, a tab and a text were expected: {quoted(cells[0])}.")
+                yield Flaw(line.place, f"An id, a tab and a text were expected: {shown(cells[0])}.")

@@ -27,7 +27,7 @@ from evals.sources import Source, bundled_names, catalog, source_from
 from evals.sources.bundled import CatalogEntry
 from evals.sources.guess import source_of
 from evals.sources.ir_datasets_source import IrDatasetsSource
-from evals.sources.table_files import open_table
+from evals.sources.table_files import opened_table
 from evals.sources.tabular import TabularSource
 from evals.types import Label
 from workbench.behind.collections import uploads
@@ -128,7 +128,7 @@ def looked_at(origin: SourceSpec) -> SourcePreview:
 def _columns(source: Source) -> tuple[str, ...]:
     if not isinstance(source, TabularSource):
         return ()
-    with open_table(source.path, source.quote, source.delimiter) as opened:
+    with opened_table(source.path, source.quote, source.delimiter) as opened:
         return opened.columns
 
 

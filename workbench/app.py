@@ -8,12 +8,13 @@ import streamlit as st
 
 from core.store.engine import Store
 from workbench import session
-from workbench.behind import pages as titles
+from workbench.components import feedback, server_waits, sign_in, theme
+from workbench.components.page import Page
+from workbench.screens.registry import PAGES
 from workbench.server import access, logs
 from workbench.server.access import AccessControl
 from workbench.server.uploads import uploads
-from workbench.ui import errors, may, sign_in, theme, waiting
-from workbench.views import collections, judging, notebook, runs, search, variants, weights
+from workbench.services import permissions
 
 gate = access.current()
 told = sign_in.told() if gate else {}
@@ -25,16 +26,16 @@ def opened() -> Store:
     return session.store() if gate is None else gate.store(role or "")
 
 
-def page(render: Callable[[Store], None]) -> Callable[[], None]:
+def drawn(page: Page) -> Callable[[], None]:
     """A page's function with the opened store, whose errors are drawn for people."""
 
     def draw() -> None:
-        name = render.__module__.rpartition(".")[2]
-        with errors.shown(), logs.page(name, told, st.query_params.get("query", "")), waiting.drawn() as place:
+        name, query = page.log_name or page.path, st.query_params.get("query", "")
+        with feedback.draw_errors(), logs.page(name, told, query), server_waits.drawn() as place:
             with place, st.spinner("Opening the database"):
                 store = opened()
-            uploads.allow(may.edit(store))
-            render(store)
+            uploads.allow(permissions.may_edit(store))
+            page.render(store)
 
     return draw
 
@@ -53,18 +54,9 @@ st.set_page_config(page_title="Rankbook", page_icon=str(theme.MARK), layout="wid
 st.html(theme.stylesheet())
 shut = stranger(gate) if gate is not None and role is None else None
 pages = [
-    st.Page(shut or page(render), title=title, url_path=title.lower(), icon=icon, default=at == 0)
-    for at, (render, title, icon) in enumerate(
-        (
-            (search.render, titles.SEARCH, ":material/search:"),
-            (notebook.render, titles.NOTEBOOK, ":material/menu_book:"),
-            (weights.render, titles.WEIGHTS, ":material/tune:"),
-            (collections.render, titles.COLLECTIONS, ":material/database:"),
-            (variants.render, titles.VARIANTS, ":material/account_tree:"),
-            (runs.render, titles.RUNS, ":material/history:"),
-            *([(judging.render, titles.JUDGE, ":material/gavel:")] if may.judges(role or "") else []),
-        )
-    )
+    st.Page(shut or drawn(page), title=page.title, url_path=page.path, icon=page.icon, default=page is PAGES[0])
+    for page in PAGES
+    if page.roles is None or (role or "") in page.roles
 ]
 if shut is None:
     st.logo(str(theme.MARK), size="large")

@@ -253,9 +253,9 @@ def main() -> None:
             _close_undisturbed()
         raise
     except Exception as error:
-        from workbench.behind.mishaps import sentence
+        from workbench.services.db_errors import error_sentence
 
-        said = sentence(error)
+        said = error_sentence(error)
         if said is None or output.debugging():
             raise
         output.error(said)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from workbench.demo import show
-from workbench.ui import theme, waiting
-from workbench.ui.demo import answers
-from workbench.views import demo
+from workbench.components import server_waits, theme
+from workbench.demo import page, show
 
-st.set_page_config(page_title=demo.heading(), page_icon=str(theme.MARK), layout="wide")
-st.html(f"<style>{theme.read('demo/page.css')}</style>")
-with demo.mishaps_hidden(), waiting.drawn(answers.server_waited_for):
-    demo.render(show.current())
+st.set_page_config(page_title=page.heading(), page_icon=str(theme.MARK), layout="wide")
+st.html(f"<style>{theme.asset('demo/page.css')}</style>")
+with page.mishaps_hidden(), server_waits.drawn(page.server_waited_for):
+    page.render(show.current())

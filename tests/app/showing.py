@@ -12,7 +12,7 @@ from core import bridge
 from core.store.engine import Store
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.runner import Runner
-from workbench.ui.outputs import CellView
+from workbench.screens.notebook.cell_views import CellView
 
 CELL = "mine"
 
@@ -45,10 +45,10 @@ STAGE = Stage()
 
 def draw() -> None:
     from tests.app.showing import STAGE
-    from workbench.ui import errors
-    from workbench.ui.outputs import VIEWS
+    from workbench.components import feedback
+    from workbench.screens.notebook.cell_views import VIEWS
 
-    with errors.shown():
+    with feedback.draw_errors():
         assert STAGE.shown
         VIEWS[STAGE.shown.cell.kind](STAGE.shown)
 

@@ -6,7 +6,7 @@ import time
 
 from streamlit.testing.v1 import AppTest
 
-from workbench.ui.address import MOVED, UNDER_WAY, Move
+from workbench.components.url_state import MOVED, UNDER_WAY, Move
 
 
 def page() -> None:
@@ -15,14 +15,14 @@ def page() -> None:
     import streamlit as st
     from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-    from workbench.ui import address
+    from workbench.components import url_state
 
     run: Any = get_script_run_ctx()
     run.is_history_navigation = st.session_state.get("back", False)
     run.fragment_ids_this_run = st.session_state.get("parts")  # what a part's clock asks for says which part
-    st.button("Move", on_click=address.go, kwargs={"cell": "second"})
-    st.button("Move on", on_click=address.go, kwargs={"cell": "third"})
-    st.text(address.said().get("cell", "nowhere"))
+    st.button("Move", on_click=url_state.go, kwargs={"cell": "second"})
+    st.button("Move on", on_click=url_state.go, kwargs={"cell": "third"})
+    st.text(url_state.said().get("cell", "nowhere"))
 
 
 def moved() -> AppTest:

@@ -21,9 +21,9 @@ from evals.labels import query_sets
 from tests.app.corpus import MODEL, SCRIPT
 from tests.app.test_collections_page import LIST, button, nothing_left_under_way, page, press, rows, waited
 from tests.app.test_search_page import cards, handed, visit, written
-from workbench.behind.collections import attaching, theirs
-from workbench.behind.collections.attaching import AttachRequest
-from workbench.ui.collections import attach as attach_form
+from workbench.screens.collections import attach as attach_form
+from workbench.services import attach, table_discovery
+from workbench.services.attach import AttachRequest
 
 COLUMNS = "nr int PRIMARY KEY, heading text, answer text, product text, emb vector(16), extra jsonb"
 
@@ -145,7 +145,7 @@ def test_a_librarys_table_maps_itself(page, store, made, name):
 
 def test_what_is_aside_is_built_told_and_removed(page, store, faq, name):
     wanted = AttachRequest(name, faq, given={"id": "nr", "text": "answer"})
-    bridge.run(attaching.attach(store, wanted))
+    bridge.run(attach.attach(store, wanted))
     visit(page, collection=name, view="extend")
     press(page, "Build aside")
     waited(page, store, "aside", name)
@@ -160,7 +160,7 @@ def test_what_stands_aside_is_told_to_be_behind_its_table_checked_and_refreshed(
     grown = f"faq {name}"
     given = {"id": "nr", "text": "answer"}
     table = made(grown, COLUMNS, "(nr, answer) VALUES (1, 'Hold the button'), (2, 'Under Billing')")
-    bridge.run(attaching.attach(store, AttachRequest(name, f"public.{table}", given=given, aside=True)))
+    bridge.run(attach.attach(store, AttachRequest(name, f"public.{table}", given=given, aside=True)))
 
     async def grow() -> None:
         async with store.begin() as connection:
@@ -198,7 +198,7 @@ def test_rows_of_one_document_stand_once_on_the_search_page_and_open_it_whole(ap
     values = "(nr, answer, product) VALUES (1, 'Hold the button', 'hub'), (2, 'The button of it', 'hub'), (3, 'x', 'y')"
     table = made(f"faq {name}", COLUMNS, values)
     given = {"id": "nr", "text": "answer", "parent": "product"}
-    bridge.run(attaching.attach(store, AttachRequest(name, f"public.{table}", given=given)))
+    bridge.run(attach.attach(store, AttachRequest(name, f"public.{table}", given=given)))
     visit(app, collection=name, query="hold the button")
     assert [(card["id"], card["item"]) for card in cards(app, "fulltext")] == [("1", "hub")]
     visit(app, collection=name, query="hold the button", opened="1")
@@ -252,15 +252,15 @@ def test_labels_that_cannot_be_read_are_told_before_anything_is_attached(page, s
 )
 def test_columns_are_guessed_by_their_types_and_names(store, made, name, columns, guess):
     table = made(f"guess {name}", columns)
-    assert theirs.guessed(bridge.run(theirs.relation(store, f"public.{table}"))) == guess
+    assert table_discovery.guessed(bridge.run(table_discovery.relation(store, f"public.{table}"))) == guess
 
 
 def test_tables_of_rankbooks_own_are_not_offered(store, faq):
-    found = bridge.run(theirs.tables(store))
+    found = bridge.run(table_discovery.tables(store))
     assert faq in found
     assert not [each for each in found if each.startswith(("rankbook.", "c_"))]
 
 
 def test_a_library_needs_the_model(store):
     with pytest.raises(SpecError, match="Name it"):
-        bridge.run(attaching.mapping(store, AttachRequest("x", "docs", "llamaindex")))
+        bridge.run(attach.mapping(store, AttachRequest("x", "docs", "llamaindex")))

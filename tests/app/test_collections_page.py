@@ -31,24 +31,23 @@ from evals.types import LabelledQueries
 from tests.app.corpus import KETTLES, MARKUP, MODEL, SCRIPT
 from tests.app.test_search_page import handed, visit, written
 from tests.conftest import make_home
-from workbench.behind import jobs
-from workbench.behind.collections import added as collections_added
-from workbench.behind.collections import uploads
-from workbench.behind.collections import work as collections_work
-from workbench.behind.collections.added import ImportRequest
-from workbench.behind.collections.uploads import SourceSpec
-from workbench.behind.collections.work import key_of
+from workbench.services import collection_jobs as collections_work
+from workbench.services import collections as collections_added
+from workbench.services import jobs, uploads
+from workbench.services.collection_jobs import key_of
+from workbench.services.collections import ImportRequest
+from workbench.services.uploads import SourceSpec
 
 LIST = "collections.list"
 
 
 def draw() -> None:
     from workbench import session
-    from workbench.ui import errors
-    from workbench.views import collections
+    from workbench.components import feedback
+    from workbench.screens.collections import page as collections_page
 
-    with errors.shown():
-        collections.render(session.store())
+    with feedback.draw_errors():
+        collections_page.render(session.store())
 
 
 @pytest.fixture
@@ -364,7 +363,7 @@ def test_work_under_way_shows_how_far_it_is_and_is_stopped(page, store, name):
         await free.wait()
 
     key = key_of(store, "add", name)
-    job = jobs.begin(key, f"Adding {SCRIPT}", waits)
+    job = jobs.start(key, f"Adding {SCRIPT}", waits)
     try:
         begun.wait(10)
         visit(page)
@@ -723,11 +722,11 @@ stores: dict[str, Store] = {}
 
 def draw_empty() -> None:
     from tests.app.test_collections_page import stores
-    from workbench.ui import errors
-    from workbench.views import collections
+    from workbench.components import feedback
+    from workbench.screens.collections import page as collections_page
 
-    with errors.shown():
-        collections.render(stores["empty"])
+    with feedback.draw_errors():
+        collections_page.render(stores["empty"])
 
 
 def test_without_a_collection_the_page_teaches_and_leads_to_the_form():

@@ -24,7 +24,7 @@ from evals.types import Label, LabelledQueries
 from tests.app.corpus import KETTLES, MARKUP, MODEL, SCRIPT
 from tests.app.test_collections_page import button, nothing_left_under_way, page, press, rows, spare, waited
 from tests.app.test_search_page import handed, visit, written
-from workbench.behind.collections import announced, uploads
+from workbench.services import cost_notice, uploads
 
 
 @pytest.fixture
@@ -276,12 +276,12 @@ def test_uploaded_label_files_are_put_away_whatever_comes_of_them(page, store, s
 
 def test_an_endpoint_is_announced_with_how_much_goes_there_and_without_its_password(store, spare, monkeypatch):
     monkeypatch.setenv("RANKBOOK_EMBEDDING_URL", "http://me:secret@far.example:1/v1")
-    much = announced.texts_of(bridge.run(collections.get(store, spare)), ["items"])
+    much = cost_notice.texts_of(bridge.run(collections.get(store, spare)), ["items"])
     assert much.startswith("4 texts of ")
-    assert f"{much} to `far.example:1`, which may cost money" in announced.told("openai:bge-m3", much)
-    assert not announced.told(MODEL, much)
+    assert f"{much} to `far.example:1`, which may cost money" in cost_notice.for_embedding("openai:bge-m3", much)
+    assert not cost_notice.for_embedding(MODEL, much)
     monkeypatch.setenv("RANKBOOK_EMBEDDING_URL", "http://localhost:1/v1")
-    assert not announced.told("openai:bge-m3", much), "nothing leaves this machine"
+    assert not cost_notice.for_embedding("openai:bge-m3", much), "nothing leaves this machine"
 
 
 # -- the cache of embeddings -------------------------------------------------------------------------------------------

@@ -22,13 +22,13 @@ from core.store.engine import Store
 from evals.collections import load
 from tests.app.corpus import KETTLES, NOTEBOOK, Listed
 from tests.unit.misbehaving import Reply, language_model, serving
-from workbench.behind import jobs
 from workbench.notebooks import files, history, session
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.files import ChangedOnDisk, NotebookFolder, NotebookPath
 from workbench.notebooks.history import HistoryStep
 from workbench.notebooks.runner import Runner
 from workbench.notebooks.session import NotebookSession
+from workbench.services import jobs
 
 BOTH = ["words", "scale"]
 

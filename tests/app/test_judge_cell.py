@@ -26,15 +26,15 @@ from evals.lab.lab import Lab
 from tests.app.test_judging_page import SOURCE, UNJUDGED
 from tests.app.test_search_page import visit, written
 from workbench import session
-from workbench.behind.judging import shown as judging_shown
-from workbench.behind.judging.asked import JudgeState
 from workbench.notebooks import export_html, export_jupyter
 from workbench.notebooks.cells import PythonExport
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.output import Output, Said, Table
 from workbench.notebooks.parsing import meaning
 from workbench.notebooks.runner import CellResult, Runner
-from workbench.ui.outputs import VIEWS, CellView
+from workbench.screens.notebook.cell_views import VIEWS, CellView
+from workbench.services import judging as judging_shown
+from workbench.services.pool_request import JudgeState
 
 POOL = '```judge it\nvariants = ["bm25", "fulltext"]\ndepth = 10\n```\n'
 BETWEEN = '```judge it\nbetween = ["bm25", "fulltext"]\njudge = "ada"\n```\n'

@@ -40,15 +40,15 @@ from evals.variants import every_name
 from tests.app.corpus import HOSTILE, KETTLES, SCRIPT, Listed
 from tests.app.test_search_page import handed, visit, written
 from tests.unit.misbehaving import Reply, completion, serving
-from workbench.behind import jobs
-from workbench.behind.judging import shown as judging_shown
-from workbench.behind.judging import sitting as judging_sitting
-from workbench.behind.judging.asked import JudgeState
-from workbench.behind.judging.sitting import JudgingAction, JudgingSession, Pool
+from workbench.components import sign_in
+from workbench.screens.judge import desk
 from workbench.server import access
 from workbench.server.sign_in import SETTING
-from workbench.ui import sign_in
-from workbench.ui.judging import judging as desk
+from workbench.services import jobs
+from workbench.services import judging as judging_shown
+from workbench.services import judging_session as judging_sitting
+from workbench.services.judging_session import JudgingAction, JudgingSession, Pool
+from workbench.services.pool_request import JudgeState
 
 SOURCE = Listed(
     documents=KETTLES.documents,
@@ -64,10 +64,10 @@ def draw() -> None:
 
     from tests.app.test_judging_page import pressed
     from workbench import session
-    from workbench.ui import errors
-    from workbench.views import judging as page
+    from workbench.components import feedback
+    from workbench.screens.judge import page
 
-    with errors.shown():
+    with feedback.draw_errors():
         page.render(session.store())
     st.button("press", key="press", on_click=pressed)
 

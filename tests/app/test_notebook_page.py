@@ -22,11 +22,11 @@ from workbench.notebooks.session import NotebookSession
 
 def draw() -> None:
     from workbench import session
-    from workbench.ui import errors
-    from workbench.views import notebook
+    from workbench.components import feedback
+    from workbench.screens.notebook import page as notebook_page
 
-    with errors.shown():
-        notebook.render(session.store())
+    with feedback.draw_errors():
+        notebook_page.render(session.store())
 
 
 @pytest.fixture
@@ -395,7 +395,7 @@ def test_keys_go_from_part_to_part_and_stay_at_the_ends(page):
 
 
 def test_the_list_of_commands_names_every_key(page):
-    from workbench.ui.notebook.keys import COMMANDS
+    from workbench.screens.notebook.keyboard import COMMANDS
 
     press(shown(page), "key-commands")
     labels = {each.label for each in page.button if str(each.key).startswith("command-")}

@@ -18,14 +18,14 @@ from evals.reports import palette
 from tests.app.corpus import MARKUP, SCRIPT
 from tests.app.test_search_page import handed, visit, written
 from workbench import session
-from workbench.behind.legs import LEGS
+from workbench.components import blocks, comparison
+from workbench.components.comparison import Look
 from workbench.notebooks.cells.search import SearchCell
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.output import Block, Code, Figure, FoundHit, HitColumn, Hits, Output, Said, Table, TableCell
 from workbench.notebooks.runner import Runner
-from workbench.ui import blocks
-from workbench.ui.outputs import VIEWS, CellView, compare, compare_look, evaluate, searching
-from workbench.ui.outputs.compare_look import Look
+from workbench.screens.notebook.cell_views import VIEWS, CellView, base, compare, evaluate
+from workbench.services.legs import LEGS
 
 HEADER = '```notebook\ncollection = "kettles"\nsplit = "test"\n```\n\n'
 EVALUATE = '```evaluate it\nvariants = ["bm25", "vector", "fulltext"]\nmetrics = ["recall@100", "ndcg@10"]\n```\n'
@@ -304,7 +304,7 @@ def test_a_move_is_a_gain_or_a_loss_where_the_document_is_relevant(ranks, said, 
     def moved(grade: int) -> dict[str, Any]:
         rows = {"q": [{"item": "a", "title": "", "grade": grade, **ranks}]}
         values = {"system": "one", "baseline": "other", "moved": rows}
-        cell: dict[str, Any] = compare_look.moves(Look(values, {"one": 0, "other": 1}), "q").rows[0][-1].plain()
+        cell: dict[str, Any] = comparison.moves(Look(values, {"one": 0, "other": 1}), "q").rows[0][-1].plain()
         return cell
 
     assert (moved(2)["text"], moved(2)["tone"]) == (said, tone)
@@ -360,7 +360,7 @@ def harmful() -> list[Block]:
 
 def draw_harmful() -> None:
     from tests.app.test_outputs_scores import harmful
-    from workbench.ui import blocks
+    from workbench.components import blocks
 
     blocks.draw_all(harmful(), "block")
 
@@ -406,8 +406,8 @@ def test_a_table_marks_what_is_strong_and_aligns_numbers():
 
 
 def draw_block(given: str) -> None:
+    from workbench.components import blocks
     from workbench.notebooks.output import Output
-    from workbench.ui import blocks
 
     blocks.draw_all(Output.model_validate_json(given).blocks, "block")
 
@@ -434,12 +434,12 @@ def draw_colours() -> None:
     import streamlit as st
 
     from evals.reports import palette
-    from workbench.ui.outputs import colours
+    from workbench.components import theme
 
-    colours.in_view(palette.styles(["bm25", "hybrid", "other", "third"]))
-    st.session_state["first"] = colours.styles(["hybrid", "bm25"])
-    st.session_state["then"] = colours.styles(["other", "bm25", "hybrid"])
-    st.session_state["new"] = colours.styles(["fourth", "hybrid"])
+    theme.in_view(palette.styles(["bm25", "hybrid", "other", "third"]))
+    st.session_state["first"] = theme.styles(["hybrid", "bm25"])
+    st.session_state["then"] = theme.styles(["other", "bm25", "hybrid"])
+    st.session_state["new"] = theme.styles(["fourth", "hybrid"])
 
 
 def test_a_variant_keeps_its_colour_from_cell_to_cell():
@@ -465,10 +465,10 @@ plain = strategies.recursive(
 )
 def test_the_source_of_a_search_is_read_back_as_it_was_meant(query, variants):
     spec = SearchCell(query="x", collection="kettles", split="all")
-    read = tomllib.loads(searching.source(spec, query, variants))
+    read = tomllib.loads(base.source(spec, query, variants))
     assert read == {"collection": "kettles", "split": "all", "query_id": query, "variants": variants}
 
 
 def test_as_many_variants_are_searched_with_as_fit_side_by_side():
     names = ["a", "b", "c", "d", "e", "f"]
-    assert searching.few(names, ["f", "b", "foreign", "c", "a", "d"]) == [0, 1, 2, 5]
+    assert base.few(names, ["f", "b", "foreign", "c", "a", "d"]) == [0, 1, 2, 5]

@@ -12,8 +12,8 @@ import pytest
 from tests.app.corpus import MARKUP, SCRIPT
 from tests.app.showing import CELL, STAGE, page, settled
 from tests.app.test_search_page import handed, written
-from workbench.ui.document import Part, in_browser
-from workbench.ui.outputs.naming import find_documents
+from workbench.components.document import Part, in_browser
+from workbench.services.find_documents import find_documents
 
 PAIR = 'query_id = "q1"\nvariants = ["bm25", "vector"]\n'
 BOTH = '{ name = "both", rerank = { method = "overlap" }, leg = [{ kind = "vector" }, { kind = "fulltext" }] }'

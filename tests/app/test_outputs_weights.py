@@ -97,11 +97,11 @@ def test_a_stale_output_is_not_dragged_but_its_figures_are_shown(weighed):
 
 def draw_weights() -> None:
     from workbench import session
-    from workbench.ui import errors
-    from workbench.views import weights
+    from workbench.components import feedback
+    from workbench.screens.weights import page
 
-    with errors.shown():
-        weights.render(session.store())
+    with feedback.draw_errors():
+        page.render(session.store())
 
 
 def test_the_page_weighs_a_kept_variant(store, monkeypatch, tmp_path):

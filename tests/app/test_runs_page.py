@@ -27,10 +27,10 @@ from evals.variants import resolve_variant
 from tests.app.test_command_line import data, rankbook
 from tests.app.test_search_page import handed, visit, written
 from tests.conftest import make_home
-from workbench.behind.runs import asked as runs_asked
-from workbench.behind.runs import shown as runs_shown
-from workbench.ui.runs import new as runs_new
-from workbench.ui.runs import opened as runs_open
+from workbench.screens.runs import new as runs_new
+from workbench.screens.runs import run as runs_open
+from workbench.services import runs as runs_asked
+from workbench.services import runs as runs_shown
 
 HOSTILE = "<img src=x onerror=alert(1)> **bold**"
 TREC = "q1 Q0 descale 1 3.0 ours\nq1 Q0 teapot 2 2.0 ours\nq2 Q0 e42 1 1.5 ours\nq9 Q0 e42 1 1.5 ours\nodd line\n"
@@ -63,11 +63,11 @@ def runs(store: Store, emptied: None) -> dict[str, Run]:
 
 def draw() -> None:
     from workbench import session
-    from workbench.ui import errors
-    from workbench.views import runs
+    from workbench.components import feedback
+    from workbench.screens.runs import page as runs_page
 
-    with errors.shown():
-        runs.render(session.store())
+    with feedback.draw_errors():
+        runs_page.render(session.store())
 
 
 @pytest.fixture
@@ -311,9 +311,9 @@ stores: dict[str, Store] = {}
 
 def draw_empty() -> None:
     from tests.app.test_runs_page import stores
-    from workbench.views import runs
+    from workbench.screens.runs import page as runs_page
 
-    runs.render(stores["empty"])
+    runs_page.render(stores["empty"])
 
 
 def test_without_a_collection_the_page_opens_and_says_so():

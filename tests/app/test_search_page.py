@@ -171,11 +171,11 @@ stores: dict[str, Store] = {}
 
 def draw_stored(which: str) -> None:
     from tests.app.test_search_page import stores
-    from workbench.ui import errors
-    from workbench.views import search
+    from workbench.components import feedback
+    from workbench.screens.search import page
 
-    with errors.shown():
-        search.render(stores[which])
+    with feedback.draw_errors():
+        page.render(stores[which])
 
 
 def test_without_a_collection_the_page_teaches_how_to_add_one():

@@ -38,10 +38,10 @@ def waits_on() -> None:
     import streamlit as st
 
     from tests.app.test_server_waits import SENTENCE
+    from workbench.components import server_waits
     from workbench.server import waits
-    from workbench.ui import waiting
 
-    with waiting.drawn():
+    with server_waits.drawn():
         waiter = threading.Thread(target=waits.tell, args=(SENTENCE,))  # the server is waited for in a thread
         waiter.start()
         waiter.join()
@@ -52,10 +52,10 @@ def waited() -> None:
     import streamlit as st
 
     from tests.app.test_server_waits import SENTENCE
+    from workbench.components import server_waits
     from workbench.server import waits
-    from workbench.ui import waiting
 
-    with waiting.drawn():
+    with server_waits.drawn():
         waits.tell(SENTENCE)
         st.write("drawn")
     waits.tell("Of another wait.")

@@ -37,22 +37,21 @@ from tests.app.showing import CELL, STAGE, page
 from tests.app.test_search_page import handed
 from tests.fakes import HashingEmbedder
 from tests.unit.misbehaving import Endpoint, Reply, completion, serving
-from workbench.behind import jobs
-from workbench.behind import sending as behind_sending
-from workbench.behind.jobs import Job
-from workbench.behind.judging.asked import JudgeState as JudgingAsked
-from workbench.behind.sending import ConsentNeeded
-from workbench.behind.weights import asked as weights_asked
-from workbench.behind.weights import taken
-from workbench.behind.weights.asked import Weighed, WeightsState
-from workbench.notebooks import session
+from workbench.components.open_collection import opened
+from workbench.notebooks import insert, session
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.files import FOLDER, shelf
 from workbench.notebooks.runner import Runner
 from workbench.notebooks.session import NotebookSession
 from workbench.server.access import JUDGES
-from workbench.ui import may
-from workbench.ui.outputs.grounds import opened
+from workbench.services import cost_notice as behind_sending
+from workbench.services import jobs, permissions
+from workbench.services import weights as weights_asked
+from workbench.services.cost_notice import ConsentNeeded
+from workbench.services.jobs import Job
+from workbench.services.pool_request import JudgeState as JudgingAsked
+from workbench.services.variants import keep
+from workbench.services.weights import Weighed, WeightsState
 
 STORES: dict[str, RoleStore] = {}
 PAGES = ("search", "notebook", "weights", "collections", "variants", "runs")
@@ -79,10 +78,10 @@ def draw(page: str, role: str) -> None:
     import importlib
 
     from tests.app.test_serving_roles import STORES
-    from workbench.ui import errors
+    from workbench.components import feedback
 
-    with errors.shown():
-        importlib.import_module(f"workbench.views.{page}").render(STORES[role])
+    with feedback.draw_errors():
+        importlib.import_module(f"workbench.screens.{page}.page").render(STORES[role])
 
 
 def seen(page: str, role: str, **address: str) -> AppTest:
@@ -183,7 +182,7 @@ def test_a_notebooks_file_is_changed_by_editors_alone(role, folder):
         with pytest.raises(NotAllowed, match="only editors may change notebooks"):
             change(desk(role))
     with pytest.raises(NotAllowed, match="only editors"):
-        taken.place(STORES[role], "", 'variants = ["bm25"]')
+        insert.place(STORES[role], "", 'variants = ["bm25"]')
     assert [path.name for path in folder.iterdir()] == ["kettles.md"]
     assert (folder / "kettles.md").read_text(encoding="utf-8") == before
 
@@ -191,8 +190,8 @@ def test_a_notebooks_file_is_changed_by_editors_alone(role, folder):
 @pytest.mark.parametrize("role", roles.READERS)
 def test_a_variant_is_kept_by_editors_alone_whatever_a_page_offers(role, monkeypatch):
     with pytest.raises(NotAllowed, match="only editors may keep variants"):
-        taken.keep(STORES[role], resolve_variant("bm25"), "mine")
-    monkeypatch.setattr(may, "edit", lambda _: True)
+        keep(STORES[role], resolve_variant("bm25"), "mine")
+    monkeypatch.setattr(permissions, "may_edit", lambda _: True)
     app = seen("variants", role, variant="local-rag")
     next(button for button in app.button if button.label == "Save").click().run()
     assert "only editors may keep variants" in words(app)
@@ -237,8 +236,8 @@ def test_a_stage_that_is_not_set_up_hides_none_that_asks_before_it(endpoint):
     grounds = {role: bridge.run(open_eval(STORES[role], "kettles", resources=Resources())) for role in roles.ROLES}
     asked = [Variant.from_data(half)]
     with pytest.raises(NotAllowed, match="may cost money"):
-        bridge.run(behind_sending.announced_query(grounds[VIEWER], "descale", asked))
-    sends = bridge.run(behind_sending.announced_query(grounds[EDITOR], "descale", asked))
+        bridge.run(behind_sending.for_query(grounds[VIEWER], "descale", asked))
+    sends = bridge.run(behind_sending.for_query(grounds[EDITOR], "descale", asked))
     assert sends is not None
     assert "The expansion asks small" in sends.sentences[0]
     assert endpoint.asked == []
@@ -348,7 +347,7 @@ def begun(kind: str) -> list[Job[Any]]:
 
 def sitting(role: str, variants: str = "asking") -> AppTest:
     """The judging page of an address that begins at once, when it has come to something."""
-    app = seen("judging", role, collection="kettles", judge="grace", variants=variants, split="test", begun="1")
+    app = seen("judge", role, collection="kettles", judge="grace", variants=variants, split="test", begun="1")
     return settled(app)
 
 
@@ -419,7 +418,7 @@ def test_a_judge_opens_the_sitting_of_a_cell_whose_runs_nobody_keeps():
         assert result.output, result.problem
         asked = JudgingAsked.of(result.output.values["sitting"]).but(judge="grace", begun="1")
         assert expected in (asked.variants, None)
-        assert "grace judges" in words(settled(seen("judging", role, **asked.parameters())))
+        assert "grace judges" in words(settled(seen("judge", role, **asked.parameters())))
 
 
 @pytest.mark.parametrize("role", roles.ROLES)
@@ -432,7 +431,7 @@ def test_a_judge_cell_leads_to_the_page_whoever_has_one(role):
 
 
 def test_a_models_suggestion_is_offered_to_editors_alone_and_refused_to_judges(endpoint):
-    from workbench.ui.judging import side
+    from workbench.screens.judge import side
 
     assert handed(sitting(EDITOR, "bm25"), "judging.desk")["suggests"]
     app = sitting(JUDGE, "bm25")
@@ -476,6 +475,16 @@ def test_a_viewer_runs_a_cell_and_nothing_of_it_is_kept(store):
 
 
 def test_what_may_be_done_follows_from_the_store(store):
-    assert [may.edit(each) for each in (store, *(STORES[role] for role in roles.ROLES))] == [True, False, False, True]
-    assert [may.judge(each) for each in (store, *(STORES[role] for role in roles.ROLES))] == [True, False, True, True]
+    assert [permissions.may_edit(each) for each in (store, *(STORES[role] for role in roles.ROLES))] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert [permissions.may_judge(each) for each in (store, *(STORES[role] for role in roles.ROLES))] == [
+        True,
+        False,
+        True,
+        True,
+    ]
     assert STORES[JUDGE].role == JUDGE

@@ -19,7 +19,7 @@ GATES: list[AccessControl] = []
 
 def draw(told: dict[str, object]) -> None:
     from tests.app.test_sign_in_page import GATES
-    from workbench.ui import sign_in
+    from workbench.components import sign_in
 
     assert GATES[-1].role_of(told) is None
     sign_in.draw(GATES[-1], told)

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 from core.errors import InputError
 from core.types import Hit, Query
 from evals.types import Label, LabelledQueries
-from workbench.behind.headings import passage_of
-from workbench.behind.legs import LEGS
-from workbench.behind.search import labelling, marking
-from workbench.behind.search.finding import Column, Found
+from workbench.components import cards, feedback
+from workbench.screens.search.state import SearchState
 from workbench.server import serve
-from workbench.ui import cards, errors
-from workbench.ui.state import SearchState
+from workbench.services import search, snippets
+from workbench.services.legs import LEGS
+from workbench.services.search import Column, Found, passage_of
 
-WORKBENCH = Path(serve.__file__).parent
+WORKBENCH = Path(serve.__file__).parents[1]
 anything = st.text(max_size=60)
 
 
@@ -38,7 +37,7 @@ def test_a_selection_survives_the_address_bar(collection, level, query, opened):
 
 @given(st.text(max_size=400), st.lists(st.text(alphabet="abc12", min_size=1, max_size=6), max_size=4))
 def test_marking_loses_no_letter(text, keywords):
-    assert "".join(piece for piece, _ in marking.marked(text, keywords)) == text
+    assert "".join(piece for piece, _ in snippets.marked(text, keywords)) == text
 
 
 @pytest.mark.parametrize(
@@ -54,24 +53,24 @@ def test_marking_loses_no_letter(text, keywords):
     ],
 )
 def test_words_match_when_they_are_spelled_much_alike(word, keyword, same):
-    assert marking.matches(word, keyword) is same
+    assert snippets.matches(word, keyword) is same
 
 
 def test_a_number_does_not_match_inside_a_version():
-    assert marking.marked("4.3 or 3", ["3"]) == [("4.3 or ", False), ("3", True)]
+    assert snippets.marked("4.3 or 3", ["3"]) == [("4.3 or ", False), ("3", True)]
 
 
 def test_a_snippet_shows_the_stretch_with_most_of_the_keywords():
     text = "kettle " + "filler " * 80 + "the kettle has a leaking lid today " + "filler " * 80
-    pieces = marking.snippet(text, ["kettle", "leaking", "lid"])
+    pieces = snippets.snippet(text, ["kettle", "leaking", "lid"])
     assert [piece for piece, hit in pieces if hit] == ["kettle", "leaking", "lid"]
     assert pieces[0] == ("… ", False)
-    assert sum(len(piece) for piece, _ in pieces) <= marking.WIDTH + 4
+    assert sum(len(piece) for piece, _ in pieces) <= snippets.WIDTH + 4
 
 
 @given(st.text(max_size=900), st.lists(st.text(alphabet="abc ", min_size=1, max_size=5), max_size=3))
 def test_a_snippet_is_never_much_longer_than_its_width(text, keywords):
-    assert sum(len(piece) for piece, _ in marking.snippet(text, keywords)) <= marking.WIDTH + 4
+    assert sum(len(piece) for piece, _ in snippets.snippet(text, keywords)) <= snippets.WIDTH + 4
 
 
 def test_overlap_counts_items_by_the_number_of_legs():
@@ -89,8 +88,8 @@ def test_a_query_is_judged_by_all_splits_of_its_text():
         (Query("1", "same "), Query("2", "same"), Query("3", "other")),
         (Label("1", "a", 1), Label("2", "a", 3, "train"), Label("2", "b", 0), Label("3", "c", 2)),
     )
-    assert labelling.judged(labelled, "same").grades == {"a": 3, "b": 0}
-    assert labelling.judged(labelled, "unknown").grades == {}
+    assert search.judged(labelled, "same").grades == {"a": 3, "b": 0}
+    assert search.judged(labelled, "unknown").grades == {}
 
 
 def test_examples_are_labelled_and_take_turns_by_kind():
@@ -98,7 +97,7 @@ def test_examples_are_labelled_and_take_turns_by_kind():
     labelled = LabelledQueries(
         queries, (Label("1", "d", 1), Label("2", "d", 1), Label("2", "e", 1), Label("3", "d", 1))
     )
-    assert [query.id for query in labelling.examples(labelled)] == ["2", "3", "1"]
+    assert [query.id for query in search.examples(labelled)] == ["2", "3", "1"]
 
 
 def test_pages_and_headings_read_well():
@@ -110,7 +109,7 @@ def test_pages_and_headings_read_well():
 
 
 def test_an_error_is_escaped_and_its_command_set_as_code():
-    assert errors.as_html("<b> `a <c>`") == "&lt;b&gt; <code>a &lt;c&gt;</code>"
+    assert feedback.as_html("<b> `a <c>`") == "&lt;b&gt; <code>a &lt;c&gt;</code>"
 
 
 def test_nothing_beside_the_entry_file_hides_an_installed_package():
@@ -166,4 +165,4 @@ def test_the_wheel_carries_scripts_and_styles():
     """They lie in the package, of which the wheel takes everything."""
     project = tomllib.loads((WORKBENCH.parent / "pyproject.toml").read_text())
     assert "workbench" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    assert {path.suffix for path in (WORKBENCH / "ui").iterdir()} >= {".css", ".js", ".svg"}
+    assert {path.suffix for path in (WORKBENCH / "components" / "assets").iterdir()} >= {".css", ".js", ".svg"}

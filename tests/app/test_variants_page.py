@@ -22,7 +22,7 @@ from tests.app.test_command_line import data, mistake, rankbook
 from tests.app.test_search_page import handed, visit, written
 from tests.fakes import HashingEmbedder
 from tests.unit.misbehaving import Reply, serving
-from workbench.ui.variants import edit as variant_edit
+from workbench.screens.variants import editor as variant_edit
 
 MINE = '# for codes\nname = "mine"\ntop_k = 5  # few\n\n[[leg]]\nkind = "bm25"\n'
 HOSTILE = "<img src=x onerror=alert(1)> **bold** :red[red]"
@@ -125,11 +125,11 @@ def test_variants_are_kept_shown_held_against_each_other_and_dropped(tmp_path):
 
 def draw() -> None:
     from workbench import session
-    from workbench.ui import errors
-    from workbench.views import variants
+    from workbench.components import feedback
+    from workbench.screens.variants import page as variants_page
 
-    with errors.shown():
-        variants.render(session.store())
+    with feedback.draw_errors():
+        variants_page.render(session.store())
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import bridge
-from workbench.behind import jobs
-from workbench.behind.sending import ConsentNeeded
+from workbench.services import jobs
+from workbench.services.cost_notice import ConsentNeeded
 
 KIND = "asked in a test"
 
@@ -51,9 +51,9 @@ def draw() -> None:
     import streamlit as st
 
     from tests.app.test_waiting import ASKED
-    from workbench.ui import sending
+    from workbench.components import job_progress
 
-    found = sending.answered("slot", ASKED.key, "Asking", ASKED.work, shared=ASKED.shared)
+    found = job_progress.result_with_consent("slot", ASKED.key, "Asking", ASKED.work, shared=ASKED.shared)
     if found is not None:
         st.text(found)
 

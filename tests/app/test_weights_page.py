@@ -15,7 +15,7 @@ from evals import variants
 from evals.schema import schema_chain
 from tests.app.test_search_page import handed, visit, written
 from tests.conftest import make_home
-from workbench.behind import jobs
+from workbench.services import jobs
 
 INSTRUMENT = "weights.instrument"
 WORDS = {"collection": "kettles", "legs": "bm25,fulltext"}
@@ -23,11 +23,11 @@ WORDS = {"collection": "kettles", "legs": "bm25,fulltext"}
 
 def draw() -> None:
     from workbench import session
-    from workbench.ui import errors
-    from workbench.views import weights
+    from workbench.components import feedback
+    from workbench.screens.weights import page as weights_page
 
-    with errors.shown():
-        weights.render(session.store())
+    with feedback.draw_errors():
+        weights_page.render(session.store())
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_work_that_somebody_stopped_can_be_begun_again(page):
         begun.set()
         await asyncio.to_thread(free.wait, 30)
 
-    work = jobs.begin(key, "Waits", waits)
+    work = jobs.start(key, "Waits", waits)
     begun.wait(60)
     work.stop()
     free.set()
@@ -238,9 +238,9 @@ stores: dict[str, Store] = {}
 
 def draw_empty() -> None:
     from tests.app.test_weights_page import stores
-    from workbench.views import weights
+    from workbench.screens.weights import page as weights_page
 
-    weights.render(stores["empty"])
+    weights_page.render(stores["empty"])
 
 
 def test_without_a_collection_the_page_says_where_to_begin():

@@ -65,9 +65,9 @@ def _load() -> None:
 
 def draw() -> None:
     from workbench import session
-    from workbench.views import weights
+    from workbench.screens.weights import page as weights_page
 
-    weights.render(session.store())
+    weights_page.render(session.store())
 
 
 def _on_the_server() -> list[float]:

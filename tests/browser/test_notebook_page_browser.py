@@ -18,7 +18,7 @@ from core.store import collections
 from core.store.engine import Store
 from evals.schema import schema_chain
 from tests.app.corpus import NOTEBOOK, SCRIPT
-from workbench.ui.notebook.keys import COMMANDS
+from workbench.screens.notebook.keyboard import COMMANDS
 
 Open = Callable[..., Page]
 

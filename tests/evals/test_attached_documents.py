@@ -295,18 +295,18 @@ def test_whatever_speaks_of_documents_reads_them_whole(store, attach, mapping, t
 
 
 def test_only_the_collections_own_rows_are_listed(store, attach):
-    from workbench.behind.collections import browsed
+    from workbench.services import browse
 
     view = attach(parent="doc", where={"number": 10})
-    listed = bridge.run(browsed.documents(store, view, "", 1))
+    listed = bridge.run(browse.documents(store, view, "", 1))
     assert ([each.id for each in listed.rows], listed.total) == (["fables"], 1)
 
 
 def test_of_rows_that_are_documents_only_the_collections_own_are_listed_too(store, attach):
-    from workbench.behind.collections import browsed
+    from workbench.services import browse
 
     view = attach(where={"number": 10})
-    assert [each.id for each in bridge.run(browsed.documents(store, view, "", 1)).rows] == ["r1", "r2", "r3"]
+    assert [each.id for each in bridge.run(browse.documents(store, view, "", 1)).rows] == ["r1", "r2", "r3"]
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from evals.runs.types import Run, RunSubject
 from evals.types import Label, LabelledQueries
 from tests.fakes import HashingEmbedder
 from tests.store.making import contents, documents, fresh, ingest, make, query, some_name
-from workbench.behind.collections import theirs
+from workbench.services import table_discovery
 
 EMBEDDER = HashingEmbedder()
 RESOURCES = Resources(embedder=lambda _: EMBEDDER)
@@ -156,7 +156,7 @@ def test_nothing_that_looks_for_collections_finds_what_is_in_the_trash(store, ma
     findings = {each.what: each.found for each in bridge.run(_examined(store))}
     assert f"Collection {made}" not in findings
     assert "to be brought back" in findings["Trash"]
-    assert not [each for each in bridge.run(theirs.tables(store)) if trash_schema(entry.id) in each]
+    assert not [each for each in bridge.run(table_discovery.tables(store)) if trash_schema(entry.id) in each]
     saved = bridge.run(backup.save_backup(store, tmp_path / "all.tar"))
     assert not [each for each in saved.rows if each.startswith(TRASH_MARK)]
     assert "labels" not in saved.rows[made]

@@ -10,9 +10,9 @@ import pytest
 
 from core import home as homes
 from core.errors import InputError
+from workbench.components.sign_in import grader
 from workbench.server import roles_file, sign_in
 from workbench.server.roles_file import EXAMPLE, RoleFile
-from workbench.ui.sign_in import grader
 
 SECRET = "planted-client-secret"
 AUTH = f"""\

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from core.errors import InputError
 from core.legs import legs
 from workbench import cli
-from workbench.behind.mishaps import sentence
 from workbench.commands import output
 from workbench.server.serve import check_port
+from workbench.services.db_errors import error_sentence
 
 ROOT = Path(__file__).parents[2]
 SECRET = "s3cr3t-p4ss"
@@ -73,9 +73,9 @@ def test_what_a_server_says_is_passed_on_without_the_statement(store) -> None:
     with pytest.raises(psycopg.Error) as caught, psycopg.connect(store.server.conninfo()) as connection:
         connection.execute(f"SELECT '{SECRET}' FROM nowhere")
     wrapped = ProgrammingError(f"SELECT '{SECRET}'", {}, caught.value)
-    assert sentence(wrapped) == 'The database refused: relation "nowhere" does not exist (42P01).'
-    assert sentence(OperationalError("x", {}, ValueError(SECRET))) == "The database driver failed."
-    assert sentence(ValueError()) is None
+    assert error_sentence(wrapped) == 'The database refused: relation "nowhere" does not exist (42P01).'
+    assert error_sentence(OperationalError("x", {}, ValueError(SECRET))) == "The database driver failed."
+    assert error_sentence(ValueError()) is None
 
 
 AGAIN = """

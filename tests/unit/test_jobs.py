@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import Cancelled, SpecError
 from core.progress import Step
-from workbench.behind import jobs
+from workbench.services import jobs
 
 KEY = ("test", "job")
 
@@ -35,8 +35,8 @@ def test_a_job_is_found_again_by_its_key_stopped_and_begun_anew():
         finally:
             stopped.set()
 
-    job = jobs.begin(KEY, "Long", long)
-    assert jobs.begin(KEY, "Long", long) is job
+    job = jobs.start(KEY, "Long", long)
+    assert jobs.start(KEY, "Long", long) is job
     assert jobs.find(KEY) is job
     assert begun.wait(60)
     assert not job.wait(0)
@@ -47,19 +47,19 @@ def test_a_job_is_found_again_by_its_key_stopped_and_begun_anew():
     assert job.problem is None
     assert stopped.wait(60)
     jobs.forget(KEY)
-    assert jobs.begin(KEY, "Long", long) is not job
+    assert jobs.start(KEY, "Long", long) is not job
 
 
 def test_one_that_failed_is_worth_another_try():
     async def fails(*_: Any) -> Any:
         raise SpecError("No.")
 
-    job = jobs.begin(KEY, "Fails", fails)
+    job = jobs.start(KEY, "Fails", fails)
     job.wait(60)
     assert isinstance(job.problem, SpecError)
     with pytest.raises(SpecError):
         job.result()
-    assert jobs.begin(KEY, "Fails", fails) is not job
+    assert jobs.start(KEY, "Fails", fails) is not job
 
 
 def test_patience_lets_work_put_away_what_is_done():
@@ -70,7 +70,7 @@ def test_patience_lets_work_put_away_what_is_done():
         kept.append("what was done")
         raise Cancelled("Stopped.")
 
-    job = jobs.begin(KEY, "Careful", careful, patience=30)
+    job = jobs.start(KEY, "Careful", careful, patience=30)
     assert not job.wait(0.05)
     job.stop()
     assert job.told == (0.0, "Stopping")
@@ -83,7 +83,7 @@ def test_asked_to_stop_twice_it_stops_at_once():
     async def deaf(*_: Any) -> Any:
         await asyncio.sleep(60)
 
-    job = jobs.begin(KEY, "Deaf", deaf, patience=30)
+    job = jobs.start(KEY, "Deaf", deaf, patience=30)
     job.stop()
     assert not job.wait(0.05)
     job.stop()
@@ -95,7 +95,7 @@ def test_patience_has_an_end():
     async def deaf(*_: Any) -> Any:
         await asyncio.sleep(60)
 
-    job = jobs.begin(KEY, "Deaf", deaf, patience=0.05)
+    job = jobs.start(KEY, "Deaf", deaf, patience=0.05)
     job.stop()
     assert job.wait(60)
     assert job.stopped
@@ -106,10 +106,10 @@ async def soon(*_: Any) -> str:
 
 
 def test_what_is_looked_at_outlives_what_nobody_looks_at():
-    looked_at = jobs.begin(KEY, "Soon", soon)
+    looked_at = jobs.start(KEY, "Soon", soon)
     others = [("test", f"other {number}") for number in range(jobs.KEPT + 1)]
     for key in others:
-        jobs.begin(key, "Soon", soon).wait(60)
+        jobs.start(key, "Soon", soon).wait(60)
         assert jobs.find(KEY) is looked_at
     assert jobs.find(others[0]) is None
     for key in others:
@@ -117,11 +117,11 @@ def test_what_is_looked_at_outlives_what_nobody_looks_at():
 
 
 def test_what_ended_makes_room_for_others_of_its_kind_alone():
-    kept = jobs.begin(KEY, "Soon", soon)
+    kept = jobs.start(KEY, "Soon", soon)
     kept.wait(60)
     others = [("other", f"{number}") for number in range(2 * jobs.KEPT)]
     for key in others:
-        jobs.begin(key, "Soon", soon).wait(60)
+        jobs.start(key, "Soon", soon).wait(60)
     there = [key for key, _ in jobs.begun() if key[0] == "other"]
     for key in others:
         jobs.forget(key)
@@ -131,16 +131,16 @@ def test_what_ended_makes_room_for_others_of_its_kind_alone():
 
 def test_a_look_changes_nothing_of_the_order_in_which_they_began():
     other = ("test", "other")
-    jobs.begin(KEY, "Soon", soon)
-    jobs.begin(other, "Soon", soon)
+    jobs.start(KEY, "Soon", soon)
+    jobs.start(other, "Soon", soon)
     jobs.find(KEY)
     assert [key for key, _ in jobs.begun()][-2:] == [KEY, other]
     jobs.forget(other)
 
 
 def test_one_that_another_took_the_place_of_is_not_forgotten():
-    first = jobs.begin(KEY, "Soon", soon)
+    first = jobs.start(KEY, "Soon", soon)
     jobs.forget(KEY, first)
-    second = jobs.begin(KEY, "Soon", soon)
+    second = jobs.start(KEY, "Soon", soon)
     jobs.forget(KEY, first)
     assert jobs.find(KEY) is second

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.behind import pages
+from workbench.screens import registry
 
 ROOT = Path(__file__).parents[2]
 MODULES = [path for part in ("core", "evals", "workbench") for path in sorted((ROOT / part).rglob("*.py"))]
@@ -34,7 +34,7 @@ def texts(path: Path) -> Iterator[str]:
 
 def misnamed(text: str) -> list[str]:
     called = [one or other for one, other in NAMED.findall(text)] if "page" in text else []
-    return [each for each in called if each not in pages.TITLES]
+    return [each for each in called if each not in registry.TITLES]
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from core.errors import InputError, SpecError
 from core.fusion.base import fusions
 from core.legs import legs
 from core.variant import Variant
-from workbench.behind import form_fields, toml_edit
-from workbench.behind.toml_edit import line_of, put
-from workbench.behind.variants import text as variant_text
 from workbench.notebooks.cells import kinds
+from workbench.services import form_fields, toml_edit
+from workbench.services import variants as variant_text
+from workbench.services.toml_edit import line_of, put
 
 pytestmark = pytest.mark.usefixtures("one_scan")
 
@@ -195,8 +195,8 @@ def draw(model: str, source: str) -> None:
     import streamlit as st
 
     from core.variant import Variant
+    from workbench.components import form
     from workbench.notebooks.cells import kinds
-    from workbench.ui import form
 
     st.session_state.setdefault("source", source)
     changed = form.drawn(

@@ -25,9 +25,9 @@ from evals.tuning.tuner import TuningProcedure, tune
 from evals.tuning.workflow import Legs
 from evals.types import LabelledQueries, QuerySplit
 from tests.effort import examples
-from workbench.behind.weights import asked as weights_asked
-from workbench.behind.weights import weighing
-from workbench.behind.weights.asked import Weighed, WeightsState
+from workbench.services import weight_payload
+from workbench.services import weights as weights_asked
+from workbench.services.weights import Weighed, WeightsState
 
 STEPS = 4
 QUERIES = ("p", "q", "r")
@@ -118,7 +118,7 @@ def added_and_sorted(given: dict[str, Any], levels: list[int], row: int) -> list
 def test_adding_and_sorting_what_is_given_is_the_search(found):
     cut = found.legs.cut.seen_by(found.surface.metric)
     for query in QUERIES:
-        packed = weighing.query_given(found, query)
+        packed = weight_payload.query_given(found, query)
         for row, point in enumerate(found.surface.grid.tolist()):
             weights = [share / STEPS for share in point]
             searched = fused(found.arrays, found.base.fusion, weights, cut)[query].item_ids
@@ -130,7 +130,7 @@ def test_adding_and_sorting_what_is_given_is_the_search(found):
 @pytest.mark.parametrize("fusion", FUSIONS)
 def test_the_packed_surface_is_the_surface(fusion):
     found = few(fusion)
-    packed = weighing.surface_given(found)
+    packed = weight_payload.surface_given(found)
     values, codes = unpacked(packed["values"], "<f8"), unpacked(packed["codes"], "<u2")
     assert values[codes].reshape(found.surface.values.shape) == pytest.approx(found.surface.values, abs=1e-9)
     assert values[unpacked(packed["untuned"], "<u2")] == pytest.approx(found.surface.untuned, abs=1e-9)
@@ -142,7 +142,7 @@ def test_the_packed_surface_is_the_surface(fusion):
 
 def test_every_mark_stands_where_it_belongs_and_says_what_it_is():
     found = few()
-    marks = {mark["key"]: mark for mark in weighing.marks(found)}
+    marks = {mark["key"]: mark for mark in weight_payload.marks(found)}
     assert list(marks) == ["current", "best", "band", "expected", "oracle"]
     assert marks["best"]["points"] == [[found.surface.best, 1.0]]
     assert found.surface.grid[marks["current"]["points"][0][0]].tolist() == [3, 1]
@@ -154,7 +154,7 @@ def test_every_mark_stands_where_it_belongs_and_says_what_it_is():
 
 def test_a_query_that_has_no_surface_is_refused_by_name():
     with pytest.raises(UnknownName, match="query"):
-        weighing.query_given(few(), "nobody asked")
+        weight_payload.query_given(few(), "nobody asked")
 
 
 @pytest.mark.parametrize(

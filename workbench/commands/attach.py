@@ -50,7 +50,7 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook data attach parts --table parts --id nr --text body --metadata meta --parent meta.source
     """
     from core import bridge
-    from workbench.behind.collections import attaching
+    from workbench.services import attach
     from workbench.session import store
 
     given = {
@@ -60,15 +60,15 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
         "embedding": embedding,
         "model": model,
         "tsv": tsv,
-        "metadata": attaching.metadata(metadata or []),
+        "metadata": attach.metadata(metadata or []),
         "parent": parent,
-        "where": attaching.conditions(where or []),
+        "where": attach.conditions(where or []),
         "language": language,
     }
-    wanted = attaching.AttachRequest(name, table, like or "", given, aside, labels or "")
+    wanted = attach.AttachRequest(name, table, like or "", given, aside, labels or "")
     opened = store(output.notice)
     with output.progress(quiet=as_json) as listener:
-        made = bridge.run(attaching.attach(opened, wanted, listener))
+        made = bridge.run(attach.attach(opened, wanted, listener))
     if as_json:
         output.as_json({"name": name, "table": made.table, "advice": made.advice, "labels": made.labels})
         return
@@ -101,7 +101,7 @@ def aside(
     from core import bridge
     from core.errors import InputError
     from core.store import attached, collections
-    from workbench.behind.collections import attaching
+    from workbench.services import attach
     from workbench.session import store
 
     if drop and refresh:
@@ -113,12 +113,12 @@ def aside(
         return
     if refresh:
         with output.progress(quiet=as_json) as listener:
-            view, found = bridge.run(attaching.refreshed(opened, name, listener))
+            view, found = bridge.run(attach.refreshed(opened, name, listener))
         counts = {"new": found.new, "changed": found.changed, "gone": found.gone, "rebuilt": bool(found.unknown)}
-        sentence = f"{name}: {attaching.told_difference(view, found)}"
+        sentence = f"{name}: {attach.told_difference(view, found)}"
         output.done({"name": name, "aside": True, **counts}, sentence, json=as_json)
         return
     with output.progress(quiet=as_json) as listener:
-        bridge.run(attaching.aside(opened, name, listener))
+        bridge.run(attach.aside(opened, name, listener))
     sentence = f"{name} has its lexemes, postings and vocabulary aside."
     output.done({"name": name, "aside": True}, sentence, json=as_json)

@@ -52,7 +52,7 @@ def label(  # noqa: PLR0913 - a flag each
     """
     from core import bridge
     from core.errors import SpecError
-    from workbench.behind.collections import attaching
+    from workbench.services import attach
     from workbench.session import store
 
     if (origin is not None) + undo + redo != 1:
@@ -64,7 +64,7 @@ def label(  # noqa: PLR0913 - a flag each
 
     def replace(even_so: bool, all_grades: bool) -> LoadReport:
         return bridge.run(
-            attaching.label(
+            attach.label(
                 opened,
                 name,
                 origin,

@@ -68,8 +68,8 @@ def report(
     from core import atomic_files, bridge
     from evals.evaluation.board import METRICS
     from evals.runs import run_store
-    from workbench.behind.runs.shown import page_of
     from workbench.commands.evaluate import check_endings
+    from workbench.services.runs import page_of
     from workbench.session import store
 
     check_endings(file)
@@ -250,7 +250,7 @@ def list_runs(
 
 
 def _row(run: RunSummary) -> tuple[object, ...]:
-    from workbench.behind.runs.shown import badge, means
+    from workbench.services.runs import badge, means
 
     return (
         run.id[:SHOWN],
@@ -266,7 +266,7 @@ def _row(run: RunSummary) -> tuple[object, ...]:
 
 
 def _plain(run: RunSummary) -> dict[str, Any]:
-    from workbench.behind.runs.shown import means, subject
+    from workbench.services.runs import means, subject
 
     return {
         "id": run.id,
@@ -308,7 +308,7 @@ def show(
     """
     from core import bridge
     from evals.runs import run_store
-    from workbench.behind.runs.shown import badge, means, subject
+    from workbench.services.runs import badge, means, subject
     from workbench.session import store
 
     opened = store(output.notice)
@@ -338,7 +338,7 @@ def show(
 
 def _show_whole(run: Run) -> None:
     from evals.evaluation.compare_runs import flat
-    from workbench.behind.runs.shown import stages
+    from workbench.services.runs import stages
 
     if rows := stages(run):
         output.table("Milliseconds", ("stage", "p50", "p95", "queries"), rows, right=("p50", "p95", "queries"))
@@ -354,7 +354,7 @@ def _show_whole(run: Run) -> None:
 
 def _broken_down(store: Store, run: RunSummary, metric: str, most: int) -> dict[str, Any]:
     from core import bridge
-    from workbench.behind.runs import shown as runs_shown
+    from workbench.services import runs as runs_shown
 
     board = bridge.run(runs_shown.board_of(store, run.id, [metric]))
     groups = runs_shown.by_group(board, board.metrics[0], "kind")
@@ -365,7 +365,7 @@ def _broken_down(store: Store, run: RunSummary, metric: str, most: int) -> dict[
 
 
 def _show_broken_down(broken: dict[str, Any], metric: str) -> None:
-    from workbench.behind.runs.shown import interval, worst_rows
+    from workbench.services.runs import interval, worst_rows
 
     if not broken:
         return
@@ -417,7 +417,7 @@ def diff(
     from core import bridge
     from evals.evaluation.compare_runs import differences
     from evals.runs import run_store
-    from workbench.behind.runs.shown import means
+    from workbench.services.runs import means
     from workbench.session import store
 
     opened = store(output.notice)

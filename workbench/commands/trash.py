@@ -43,7 +43,7 @@ def _list(*, as_json: bool) -> None:
     from core import bridge
     from core.store.trash_entries import day
     from evals import trash as deleted
-    from workbench.behind.collections.shown import told_bytes
+    from workbench.services.collections import told_bytes
     from workbench.session import store
 
     opened = store(output.notice)
@@ -119,7 +119,7 @@ def empty(
 
     from core import bridge
     from evals import trash as deleted
-    from workbench.behind.collections.shown import told_bytes
+    from workbench.services.collections import told_bytes
     from workbench.session import store
 
     opened = store(output.notice)

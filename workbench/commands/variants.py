@@ -29,7 +29,7 @@ def list_variants(*, as_json: output.AsJson = False) -> None:
     """
     from core.presets import names, preset
     from evals import variants as evals_variants
-    from workbench.behind.variants.stages import in_words
+    from workbench.services.variants import in_words
 
     variants, own = [preset(name) for name in names()], evals_variants.listed()
     if as_json:
@@ -144,8 +144,8 @@ def keep(
     rankbook variant keep mine.toml --over my-rag
     """
     from evals import variants as evals_variants
-    from workbench.behind import toml_edit
-    from workbench.behind.variants import text as variant_text
+    from workbench.services import toml_edit
+    from workbench.services import variants as variant_text
 
     text = _given(file)
     variant_text.read(text)  # says the line of a mistake
@@ -202,7 +202,7 @@ def diff(
     from dataclasses import asdict
 
     from evals.variants import resolve_variant
-    from workbench.behind.variants.text import differing
+    from workbench.services.variants import differing
 
     first, second = resolve_variant(one), resolve_variant(other)
     rows = differing(first, second)

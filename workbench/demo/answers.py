@@ -25,8 +25,8 @@ from core.store.resolve_target import search_target
 from core.tasks import side_by_side
 from core.types import Hit, LegScore, Stage
 from core.variant import Variant
-from workbench.behind.search.finding import warm
-from workbench.behind.search.marking import WORD, matches
+from workbench.services.search import warm
+from workbench.services.snippets import WORD, matches
 
 WORDS_NAMED: Final = 4
 READ: Final = 20_000  # characters of a text in which words are looked for

@@ -20,10 +20,10 @@ from evals.judging import votes
 from evals.judging.votes import LONGEST_QUERY, Contest
 from evals.labels import query_sets
 from evals.variants import resolve_variant
-from workbench.behind import jobs
-from workbench.behind.search.labelling import examples
 from workbench.demo import role
 from workbench.demo.answers import Answers
+from workbench.services import jobs
+from workbench.services.search import examples
 
 FEWEST_BLIND: Final = 2
 MOST: Final = 3
@@ -185,7 +185,7 @@ async def tried(show: Demo) -> None:
 def begin_answering(show: Demo) -> jobs.Job[int]:
     """The examples, in the background."""
     jobs.forget(JOB)
-    return jobs.begin(
+    return jobs.start(
         JOB, "Answers to the examples", lambda told, stop: show.answers.prepare(show.examples, told, stop)
     )
 

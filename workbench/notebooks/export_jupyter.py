@@ -80,7 +80,7 @@ def _opening(notebook: Notebook, meaning: Meaning, told: PythonExport) -> str:
     """Imports, the collection, and the variants that cells call by name."""
     written = "\n".join(_python(cell, meaning, told) for cell in notebook.cells)
     imports = ["from evals.lab import Lab"]
-    imports += ["from evals.weights.tuned import Procedure"] if "Procedure(" in written else []
+    imports += ["from evals.tuning.tuner import TuningProcedure as Procedure"] if "Procedure(" in written else []
     imports += ["from evals.statistics.verdicts import Rules"] if "Rules(" in written else []
     shared = meaning.shared
     queries = f", query_set={shared.query_set!r}" if shared.query_set != "default" else ""

@@ -17,9 +17,9 @@ from core.home import home
 from core.small_files import read_small
 from evals.evaluation.context import EvalContext
 from evals.sources.bundled import datasets_root
-from workbench.behind.toml_edit import put, read
 from workbench.notebooks.cells import kinds
 from workbench.notebooks.document import NOTE, Notebook
+from workbench.services.toml_edit import put, read
 
 ENDING = ".md"
 LARGEST = 16 * 2**20  # bytes of a notebook; its cells and prose are somebody's own words

@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 from core.errors import Cancelled
 from core.progress import Listener
-from workbench.behind import jobs
-from workbench.behind.jobs import Job
 from workbench.notebooks.runner import Grounds
+from workbench.services import jobs
+from workbench.services.jobs import Job
 
 PATIENCE: Final = 6.0  # seconds that a stopped cell has to put away what is done
 
@@ -95,7 +95,7 @@ class RunQueue:
             await self._work(worker, listener, token)
 
         jobs.forget(self.key)
-        jobs.begin(self.key, self.title, work, patience=PATIENCE)
+        jobs.start(self.key, self.title, work, patience=PATIENCE)
 
     async def _work(self, worker: object, listener: Listener, token: asyncio.Event) -> None:
         grounds: Grounds = {}

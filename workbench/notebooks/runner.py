@@ -20,7 +20,6 @@ from core.progress import Listener, nobody
 from core.store.engine import Store
 from core.tasks import run_cancellable
 from evals.evaluation.context import EvalContext
-from workbench.behind.mishaps import sentence
 from workbench.notebooks import output_cache
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.cells.base import CellContext
@@ -29,6 +28,7 @@ from workbench.notebooks.document import Cell, Notebook
 from workbench.notebooks.output import Output
 from workbench.notebooks.output_cache import Contents, cache_key
 from workbench.notebooks.parsing import Meaning, meaning
+from workbench.services.db_errors import error_sentence
 
 Grounds = dict[tuple[str, str], EvalContext]  # by collection and query set
 
@@ -119,7 +119,7 @@ class Runner:
             raise
         except (RankbookError, OSError, DBAPIError) as error:
             spent = (time.perf_counter() - begun) * 1000
-            return replace(empty, problem=sentence(error) or str(error), milliseconds=spent)
+            return replace(empty, problem=error_sentence(error) or str(error), milliseconds=spent)
 
     async def _made(
         self, empty: CellResult, spec: CellSpec, begun: float, *, again: bool, allowed: Collection[str] | None
@@ -170,7 +170,7 @@ class Runner:
             basis = await cache_key(self.context, spec, contents)
             found = await output_cache.find(self.context.store, self.key, cell.id, basis)
         except (RankbookError, OSError, DBAPIError) as error:
-            return CellResult(cell, number, spec, problem=sentence(error) or str(error))
+            return CellResult(cell, number, spec, problem=error_sentence(error) or str(error))
         empty = CellResult(cell, number, spec)
         return empty if found is None else _from(found, empty)
 

@@ -20,7 +20,6 @@ from core.progress import Listener
 from core.store import roles
 from core.store.engine import Store
 from evals.evaluation.context import EvalContext
-from workbench.behind.jobs import Job
 from workbench.notebooks import files, output_cache
 from workbench.notebooks.cells.base import CellContext
 from workbench.notebooks.document import Cell, Notebook
@@ -30,6 +29,7 @@ from workbench.notebooks.output_cache import CELL, Contents, cache_key
 from workbench.notebooks.parsing import Meaning, meaning
 from workbench.notebooks.run_queue import QueuedCell, RunQueue
 from workbench.notebooks.runner import CellResult, Grounds, Runner
+from workbench.services.jobs import Job
 
 State = Literal["never", "waiting", "running", "fresh", "stale", "failed", "asks"]
 CHANGED = (CELL,)

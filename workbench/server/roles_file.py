@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.errors import InputError, SpecError
 from core.home import home, is_anothers, others_may
 from core.store.roles import ROLES
-from workbench.behind import toml_edit
+from workbench.services import toml_edit
 
 FILE: Final = "access.toml"
 NONE: Final = "none"

@@ -26,7 +26,7 @@ from workbench.server import access, logs
 from workbench.server.access import AccessControl
 from workbench.server.follow_roles import watched
 from workbench.server.origin import LOOPBACK, HostNames, OriginGuard, host_names
-from workbench.ui.theme import OPTIONS
+from workbench.server.theme import OPTIONS
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from core.errors import InputError, MissingCapability, SpecError
 from core.home import home, make_private, others_may
-from workbench.behind import toml_edit
+from workbench.services import toml_edit
 
 FILE: Final = "secrets.toml"
 SETTING: Final = "RANKBOOK_SECRETS"

@@ -28,8 +28,8 @@ from evals.types import QuerySplit
 from evals.variants import hybrid_of
 from tests.app.test_command_line import data
 from tests.conftest import TEST_DSN
-from workbench.behind.weights.asked import methods
 from workbench.demo.answers import SHOWN, Answers
+from workbench.services.weights import methods
 
 MODEL = "hashing:64"  # a query has the same vector alone and in a batch, so that all is equal to the last bit
 METRIC, STEPS = "ndcg@10", 10

@@ -21,7 +21,7 @@ from core.store.ingest import Ingest
 from evals.schema import schema_chain
 from tests.fakes import HashingEmbedder, rows
 from tests.store.making import documents
-from workbench.behind.jobs import Job
+from workbench.services.jobs import Job
 
 
 class Slow(HashingEmbedder):

@@ -299,7 +299,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "texts are no markup in results",
-        "workbench/ui/cards.js",
+        "workbench/components/assets/cards.js",
         "if (text !== undefined) element.textContent = text;",
         "if (text !== undefined) element.innerHTML = text;",
         f"{SEARCH_PAGE}::test_what_a_corpus_says_is_text_and_no_script_of_it_runs",
@@ -307,7 +307,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "texts are no markup in the demo",
-        "workbench/ui/demo/answers.js",
+        "workbench/demo/answers.js",
         "if (text !== undefined) element.textContent = text;",
         "if (text !== undefined) element.innerHTML = text;",
         "tests/browser/test_demo.py::test_what_a_corpus_a_name_or_a_query_says_is_text_and_no_script_of_it_runs",
@@ -315,7 +315,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a run's name is no markup on its page",
-        "workbench/ui/runs/opened.py",
+        "workbench/screens/runs/run.py",
         "<h2>{html.escape(run.name)} {pins}",
         "<h2>{run.name} {pins}",
         "tests/app/test_runs_page.py::test_hostile_names_are_text",
@@ -648,7 +648,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "grades bear the name of the sign-in",
-        "workbench/ui/sign_in.py",
+        "workbench/components/sign_in.py",
         "return None if access.current() is None else grader(told())",
         "return None",
         f"{SIGNED_IN}::test_a_judge_grades_under_the_name_of_the_sign_in_whatever_the_address_says",
@@ -656,7 +656,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "nobody but editors begins what costs money",
-        "workbench/behind/sending.py",
+        "workbench/services/cost_notice.py",
         "if sentences:\n        roles",
         "if False:\n        roles",
         f"{PAGES}::test_a_sitting_that_costs_money_is_begun_by_editors_alone_and_after_a_question",
@@ -664,7 +664,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "nobody but editors has a model suggest",
-        "workbench/ui/judging/side.py",
+        "workbench/screens/judge/side.py",
         'roles.refuse_reader(sitting.store, "ask a language model, which may cost money")',
         "pass",
         f"{PAGES}::test_a_models_suggestion_is_offered_to_editors_alone_and_refused_to_judges",

@@ -19,9 +19,6 @@ from evals.measures import DEFAULT_METRIC
 from evals.runs.types import Run
 from evals.types import QuerySplit
 from evals.variants import every_name, resolve_variant
-from workbench.behind.judging import shown as judging_shown
-from workbench.behind.judging.asked import JudgeState, joined, order_of
-from workbench.behind.judging.shown import State
 from workbench.notebooks.cells.base import (
     CellContext,
     CellSpec,
@@ -33,6 +30,9 @@ from workbench.notebooks.cells.base import (
     literal,
 )
 from workbench.notebooks.output import Block, Output, Said
+from workbench.services import judging as judging_shown
+from workbench.services.judging import State
+from workbench.services.pool_request import JudgeState, joined, order_of
 
 NEXT = 5  # pairs that are shown
 

@@ -10,8 +10,8 @@ from evals.evaluation.context import EvalContext
 from evals.measures import Metric
 from evals.runs.rankings import Ranking
 from evals.statistics.comparison import PairComparison
-from workbench.behind.weights import weighing
 from workbench.notebooks.output import Table
+from workbench.services import weight_payload
 
 TOP = 10  # first documents that are looked at, where the metric has no cut-off
 DEEPEST = 20  # of those, where its cut-off is deeper
@@ -37,7 +37,7 @@ async def rank_changes(ground: EvalContext, board: Board, made: PairComparison) 
     queries = dict.fromkeys(each.query for each in (*made.deciding, *furthest[:QUERIES]))
     found = {query: _of(board, made, query) for query in queries}
     items = list(dict.fromkeys(each.item for rows in found.values() for each in rows))
-    titles = dict(zip(items, await weighing.titles(ground, items), strict=True))
+    titles = dict(zip(items, await weight_payload.titles(ground, items), strict=True))
     return {query: tuple(replace(each, title=titles[each.item]) for each in rows) for query, rows in found.items()}
 
 

@@ -21,7 +21,6 @@ from core.variant import Variant
 from evals.evaluation import evaluate
 from evals.evaluation.context import EvalContext, EvalOptions
 from evals.measures import DEFAULT_METRIC
-from workbench.behind.headings import passage_of
 from workbench.notebooks.cells.base import (
     CellContext,
     CellQuery,
@@ -36,6 +35,7 @@ from workbench.notebooks.cells.base import (
     literal,
 )
 from workbench.notebooks.output import Block, Code, FoundHit, HitColumn, Hits, LegShare, Output, Said
+from workbench.services.search import passage_of
 
 SNIPPET = 240  # characters
 

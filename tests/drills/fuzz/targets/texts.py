@@ -26,11 +26,11 @@ from evals.sources.guess import chunk_set_of
 from evals.suites.suite import Suite
 from tests.drills.fuzz.scratch import written
 from tests.drills.fuzz.target import Family
-from workbench.behind import toml_edit
-from workbench.behind.runs.asked import RunsState
 from workbench.notebooks import export_html, export_jupyter, files, markdown
 from workbench.notebooks.document import Cell, Notebook, Prose, unified
 from workbench.notebooks.parsing import meaning
+from workbench.services import toml_edit
+from workbench.services.runs import RunsState
 
 family = Family()
 

@@ -1,1 +1,0 @@
-"""Behind the Collections page."""

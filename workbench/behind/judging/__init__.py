@@ -1,1 +1,0 @@
-"""Behind the Judge page."""

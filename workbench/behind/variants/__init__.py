@@ -1,1 +1,0 @@
-"""Behind the Variants page."""

@@ -1,1 +1,0 @@
-"""Behind the weight surface, of the page and of the fusion cell."""

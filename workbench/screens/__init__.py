@@ -1,0 +1,1 @@
+"""The pages, a package each. `registry` alone knows all of them; they do not import one another."""

@@ -1,0 +1,1 @@
+"""The page Collections: what there is, what is in it, and all that brings something in."""

@@ -1,0 +1,1 @@
+"""The page Notebook: its cells, their sources, outputs and keys."""

@@ -1,0 +1,227 @@
+"""A search's columns as the plain values that its component shows, and the component. Texts are set by it as text."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from core.explain import ExplanationLine, explanation
+from evals.evaluation.context import EvalContext
+from evals.reports import palette
+from workbench.components import theme
+from workbench.components.cards import badge_of, title_of
+from workbench.components.theme import asset
+from workbench.notebooks.cells.base import CellQuery
+from workbench.notebooks.cells.base import asked as query_of
+from workbench.notebooks.cells.search import pieces
+from workbench.notebooks.output import FoundHit, HitColumn, Hits
+from workbench.screens.notebook.cell_views.base import CellView
+from workbench.services.legs import LEGS
+from workbench.services.search import QueryLabels
+
+Plain = dict[str, Any]
+TITLES = 12  # of the documents of one part of the overlap, in its tooltip
+
+
+_component = st.components.v2.component(
+    "rankbook.search",
+    html=asset("screens/notebook/cell_views/search.html"),
+    css=f":host{{{palette.variables()}}}\n{asset('components/assets/shared.css')}\n{asset('screens/notebook/cell_views/search.css')}",
+    js=asset("screens/notebook/cell_views/search.js"),
+)
+
+
+def draw(
+    shown: CellView,
+    hits: Hits,
+    ground: EvalContext,
+    asked: tuple[int, str] | None,
+    account: Sequence[ExplanationLine] | None,
+) -> None:
+    """The columns. `asked` is the card to be explained, by its column and id; `account` says why, once known."""
+    key = shown.key("columns")
+
+    def opened() -> None:
+        if (value := st.session_state[key].get("open")) is not None:
+            name = hits.columns[int(value["column"])].variant
+            shown.select(document=str(value["id"]), variant=name, against="")
+
+    def why() -> None:
+        if (value := st.session_state[key].get("why")) is not None:
+            name = hits.columns[int(value["column"])].variant
+            document, against = (str(value["id"]), name) if value["open"] else ("", "")
+            shown.select(document=document, against=against, variant="")
+
+    told = None
+    if asked is not None:
+        lines = [[each.text, each.exact] for each in account] if account else None
+        told = {"column": asked[0], "id": asked[1], "lines": lines}
+    judged, styles = judged_of(hits, ground), theme.styles(column.variant for column in hits.columns)
+    _component(
+        key=key,
+        data={**plain(hits, judged, shown.output.values, styles), "account": told},
+        on_open_change=opened,
+        on_why_change=why,
+    )
+
+
+def judged_of(hits: Hits, ground: EvalContext) -> QueryLabels:
+    """What the labels say of the query; of one that nobody labelled, nothing."""
+    known = {each.id: each for each in ground.labelled.queries}
+    if hits.query_id not in known:
+        return QueryLabels()
+    return QueryLabels(known[hits.query_id].kind, query_of(ground, None, hits.query_id).grades)
+
+
+def plain(hits: Hits, judged: QueryLabels, values: Mapping[str, Any], styles: Mapping[str, int]) -> Plain:
+    """All columns, and what they share. `styles` are the variants' colours and marks."""
+    ways: Sequence[Plain] = values.get("columns") or [{} for _ in hits.columns]
+    keywords = CellQuery(hits.query).keywords
+    columns = [
+        {**_column(column, at, judged, way, keywords), **_look(styles[column.variant])}
+        for at, (column, way) in enumerate(zip(hits.columns, ways, strict=False))
+    ]
+    return {"columns": columns, "overlap": overlap(hits.columns)}
+
+
+def _look(style: int) -> Plain:
+    return {"colour": palette.colour(style), "shape": palette.shape(style)}
+
+
+def _column(column: HitColumn, at: int, judged: QueryLabels, way: Plain, keywords: Sequence[str]) -> Plain:
+    legs: list[Plain] = way.get("legs", [])
+    top = max((sum(max(0.0, leg.contribution) for leg in hit.legs) for hit in column.hits), default=0.0)
+    return {
+        "name": column.variant,
+        "milliseconds": column.milliseconds,
+        "notes": list(column.notes),
+        "recall": _recall(column, judged),
+        "legs": [
+            {**_named(leg["name"], legs), "weight": f"{leg['weight']:g}" if len(legs) > 1 else None} for leg in legs
+        ],
+        "cards": [
+            {
+                **_card(hit, at, judged, way.get("ways", {})),
+                "heading": _heading(hit, keywords),
+                "legs": _shares(hit, legs, top),
+                "says": _says(hit, legs),
+            }
+            for hit in column.hits
+        ],
+        "stages": [_stage(stage) for stage in way.get("stages", [])],
+    }
+
+
+def _card(hit: FoundHit, at: int, judged: QueryLabels, ways: Mapping[str, Any]) -> Plain:
+    return {
+        "id": hit.id,
+        "item": hit.item,
+        "rank": hit.rank,
+        "title": title_of(hit.title, hit.item),
+        "where": _where(hit),
+        "score": hit.score,
+        "snippet": [list(piece) for piece in hit.snippet],
+        "badge": badge_of(judged, hit.item),
+        "move": _move(hit) if at else None,
+        "again": hit.again,
+        "way": [[explanation.step(stage), rank, score, stage] for stage, rank, score in ways.get(hit.id, [])],
+    }
+
+
+def _stage(stage: Plain) -> Plain:
+    """A step in plain words, which are given their exact name to bear along."""
+    dropped = [
+        {**each, "says": explanation.why_left(stage["name"], each["reason"])} for each in stage.get("dropped", [])
+    ]
+    return {**stage, "says": explanation.step(stage["name"]), "dropped": dropped}
+
+
+def _says(hit: FoundHit, legs: Sequence[Plain]) -> str:
+    """By what it was found."""
+    kinds = {leg["name"]: leg["kind"] for leg in legs}
+    return explanation.found((explanation.how(kinds.get(each.leg, each.leg), each.leg), each.rank) for each in hit.legs)
+
+
+def _heading(hit: FoundHit, keywords: Sequence[str]) -> list[list[Any]]:
+    """The title, cut where matched words begin and end."""
+    title = title_of(hit.title, hit.item)
+    return [list(piece) for piece in pieces(title, keywords, len(title))]
+
+
+def _where(hit: FoundHit) -> str:
+    """The headings above the passage, but for the title that stands above them already."""
+    return hit.where.removeprefix(hit.title.strip()).removeprefix(" > ") if hit.title.strip() else hit.where
+
+
+def _shares(hit: FoundHit, legs: Sequence[Plain], top: float) -> list[Plain]:
+    """What each leg of the variant says of it, those that did not bring it up too."""
+    said = {each.leg: each for each in hit.legs}
+    made = []
+    for name in dict.fromkeys([*(leg["name"] for leg in legs), *said]):
+        share = said.get(name)
+        shown: Plain = {"rank": None, "share": 0.0}
+        if share is not None:
+            part = max(0.0, share.contribution) / top * 100 if top > 0 else 0.0
+            shown = {"rank": share.rank, "raw": share.raw, "adds": share.contribution, "share": part}
+        made.append({**_named(name, legs), **shown})
+    return made
+
+
+def _named(name: str, legs: Sequence[Plain]) -> Plain:
+    """A leg as people know it, with the kind that gives it its colour."""
+    kind = next((leg["kind"] for leg in legs if leg["name"] == name), name)
+    label = LEGS[kind].label if name == kind and kind in LEGS else name
+    return {"name": name, "label": label, "kind": kind}
+
+
+def _move(hit: FoundHit) -> Plain:
+    """How its document moved since the first column."""
+    if hit.again:
+        return {"text": "again", "tone": "still", "hint": "Another passage of this document stands above it."}
+    if hit.before is None:
+        return {"text": "new", "tone": "up", "hint": "Not among the first column's results."}
+    moved = hit.before - hit.rank
+    if not moved:
+        return {"text": "=", "tone": "still", "hint": "At the same rank as in the first column."}
+    up = moved > 0
+    text = f"{'↑' if up else '↓'}{abs(moved)}"
+    hint = f"{'Up' if up else 'Down'} {abs(moved)}, from rank {hit.before} in the first column."
+    return {"text": text, "tone": "up" if up else "down", "hint": hint}
+
+
+def _recall(column: HitColumn, judged: QueryLabels) -> str:
+    """For a labelled query, how much of what is relevant the column has."""
+    if not judged.relevant:
+        return ""
+    found = len({hit.item for hit in column.hits} & judged.relevant)
+    return f"{found} of {len(judged.relevant)} relevant"
+
+
+def overlap(columns: Sequence[HitColumn]) -> list[Plain]:
+    """The documents by the columns that have them: what one has alone stands before and after what they share."""
+    where: dict[str, list[int]] = defaultdict(list)
+    titles: dict[str, str] = {}
+    for at, column in enumerate(columns):
+        for item, title in {hit.item: title_of(hit.title, hit.item) for hit in column.hits}.items():
+            where[item].append(at)
+            titles.setdefault(item, title)
+    parts: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for item, places in where.items():
+        parts[tuple(places)].append(item)
+    return [
+        {
+            "columns": list(part),
+            "count": len(items),
+            "items": items,
+            "titles": [titles[each] for each in items[:TITLES]],
+        }
+        for part, items in sorted(parts.items(), key=lambda entry: _order(entry[0], len(columns)))
+    ]
+
+
+def _order(part: tuple[int, ...], columns: int) -> tuple[float, ...]:
+    """Of two columns: the first alone, both, the second alone. Of more: what most of them have comes first."""
+    return (sum(part) / len(part),) if columns == 2 else (-len(part), *part)

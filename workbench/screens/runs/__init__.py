@@ -1,0 +1,1 @@
+"""The page Runs: kept runs, one of them opened, and ways to make one."""

@@ -1,0 +1,1 @@
+"""The page Search: one query, several legs side by side."""

@@ -1,0 +1,1 @@
+"""The page Variants: presets and kept ones, edited as a form or as TOML."""

@@ -1,0 +1,1 @@
+"""The page Weights: the weight surface of a variant."""

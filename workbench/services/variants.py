@@ -1,0 +1,252 @@
+"""Variants listed, described as a pipeline, read from a text, compared, and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, Literal
+
+import pydantic
+
+from core import presets
+from core.errors import InputError, RankbookError, SpecError, UnknownName
+from core.expansion.base import EXPANSIONS
+from core.fusion.base import FUSIONS
+from core.legs import Leg, legs
+from core.registry import Tagged
+from core.rerank.base import RERANKERS
+from core.store import roles
+from core.store.engine import Store
+from core.variant import Variant
+from evals import variants as evals_variants
+from evals.evaluation.compare_runs import DifferenceRow, variant_rows
+from evals.variants import SavedVariant
+from workbench.services import toml_edit
+from workbench.services.form_fields import summary
+from workbench.services.legs import LEGS
+from workbench.services.toml_edit import Place
+
+
+@dataclass(frozen=True, slots=True)
+class VariantEntry:
+    """A variant of the page: a preset, or a kept one, with the text that it is written in."""
+
+    name: str
+    text: str
+    kept: SavedVariant | None = None
+
+
+def variant_entry(name: str, own: Sequence[SavedVariant]) -> VariantEntry:
+    """What the name stands for: a preset comes before a kept one, as everywhere."""
+    if name in presets.names():
+        return VariantEntry(name, (presets.FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    found = next((each for each in own if each.name == name), None)
+    if found is None:
+        raise UnknownName("variant", name, names(own))
+    return VariantEntry(name, found.text, found)
+
+
+def names(own: Sequence[SavedVariant]) -> list[str]:
+    return [*(each.name for each in own), *presets.names()]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStage:
+    """One thing that is done; `leg` is its kind, for the colour, and `says` what it means."""
+
+    label: str
+    says: str
+    leg: str = ""
+
+
+Step = tuple[PipelineStage, ...]  # done side by side
+
+
+def pipeline_steps(variant: Variant) -> tuple[Step, ...]:
+    """What is done, in order; the legs stand in one step."""
+    return (*_before(variant), _legs(variant), *_fused(variant), *_after(variant))
+
+
+def in_words(variant: Variant) -> str:
+    """All of it in a line of text."""
+    return " > ".join(" + ".join(stage.label for stage in step) for step in pipeline_steps(variant))
+
+
+def _before(variant: Variant) -> Iterator[Step]:
+    if variant.expand is not None:
+        yield (_tagged("expand", EXPANSIONS, variant.expand),)
+    if variant.route is not None:
+        yield (
+            PipelineStage(
+                "route", "Weights by the kind of the query: " + (", ".join(variant.route.weights) or "none yet")
+            ),
+        )
+    if variant.filter is not None:
+        yield (PipelineStage("filter", "Only items whose metadata fit are searched."),)
+
+
+def _legs(variant: Variant) -> Step:
+    weighted = len(variant.legs) > 1 and variant.fusion.uses_weights
+    return tuple(_leg(variant, leg, name, weighted) for leg, name in zip(variant.legs, variant.leg_names, strict=True))
+
+
+def _leg(variant: Variant, leg: Leg, name: str, weighted: bool) -> PipelineStage:
+    kind = legs.name_of(type(leg))
+    look = LEGS.get(kind)
+    label = leg.label or (look.label if look else name)
+    where = "whole documents" if variant.chunks == "items" else f"the chunk set {variant.chunks}"
+    says = f"{look.finds if look else summary(type(leg))} It recalls {variant.depth_of(leg)} candidates of {where}."
+    return PipelineStage(f"{label} \N{MULTIPLICATION SIGN} {leg.weight:g}" if weighted else label, says, kind)
+
+
+def _fused(variant: Variant) -> Iterator[Step]:
+    if len(variant.legs) > 1:
+        stage = _tagged("", FUSIONS, variant.fusion)
+        k = getattr(variant.fusion, "k", None)
+        label = stage.label.upper() if len(stage.label) <= 3 else stage.label
+        depth = "" if variant.fused_depth is None else f" The best {variant.fused_depth} go on."
+        yield (PipelineStage(label if k is None else f"{label} k {k:g}", stage.says + depth),)
+    if variant.rollup is not None:
+        by = "best chunk" if variant.rollup.method == "best" else f"best {variant.rollup.of_best} chunks"
+        yield (PipelineStage(f"roll up: {by}", "Chunks become their items, with this as the score."),)
+    if variant.per_item_cap is not None:
+        yield (PipelineStage(f"≤ {variant.per_item_cap} an item", "The most chunks of one item, its best."),)
+    if variant.late is not None:
+        yield (
+            PipelineStage(f"late chunks: {variant.late.strategy}", "Evidence chunks made of the items, at query time."),
+        )
+
+
+def _after(variant: Variant) -> Iterator[Step]:
+    parents = (
+        PipelineStage(f"parents: {variant.parents}", "What a child chunk's parent does: it takes its place, or notes."),
+    )
+    has_parents = variant.parents != "none"
+    if has_parents and not variant.parents_after_rerank:
+        yield parents
+    if variant.rerank is not None:
+        yield (_tagged("rerank", RERANKERS, variant.rerank),)
+    if has_parents and variant.parents_after_rerank:
+        yield parents
+    if variant.min_score > 0:
+        yield (PipelineStage(f"score ≥ {variant.min_score:g}", "Results below it are dropped."),)
+    yield (PipelineStage(f"top {variant.top_k}", "How many results come out."),)
+    if variant.pack is not None:
+        tokens = variant.pack.final_max_tokens
+        yield (PipelineStage(f"pack: {tokens:,} tokens", "The results become the context of an answer."),)
+
+
+def _tagged(what: str, among: Tagged[Any], spec: object) -> PipelineStage:
+    name = among.registry.name_of(type(spec))
+    return PipelineStage(f"{what}: {name}" if what else name, summary(type(spec)))
+
+
+QUOTED = ("name", "description")
+
+
+def read(text: str) -> Variant:
+    """The variant; refused with the line on which the mistake stands."""
+    given = toml_edit.read(text)
+    try:
+        return Variant.from_data(given)
+    except (RankbookError, RecursionError) as error:
+        said = str(error) or "This is nested too deeply to be read."
+        raise InputError(said, line=toml_edit.line_of(text, _culprit(given, error))) from error
+
+
+def _culprit(given: dict[str, Any], error: Exception) -> Place:
+    """Where the mistake is: as pydantic says, else the thing without which it would not be said."""
+    cause = error.__cause__
+    if isinstance(cause, pydantic.ValidationError) and cause.title == Variant.__name__:
+        place = tuple(cause.errors()[0]["loc"])
+        if place and toml_edit.value_at(given, place) is not None:
+            return place
+    return _without(given, given, (), str(error))
+
+
+def _without(whole: dict[str, Any], part: Any, place: Place, said: str) -> Place:
+    """The step without which nothing is wrong, or else something other; and the same inside it."""
+    others = {step: _says(_less(whole, (*place, step))) for step in _steps(part)}
+    mended = [step for step, says in others.items() if not says] or [step for step in others if others[step] != said]
+    return _without(whole, part[mended[0]], (*place, mended[0]), said) if mended else place
+
+
+def _steps(part: Any) -> list[str | int]:
+    """Its keys or positions; those last that a sentence may only quote."""
+    if isinstance(part, dict):
+        return sorted(part, key=lambda key: key in QUOTED)
+    return list(range(len(part))) if isinstance(part, list) else []
+
+
+def _less(whole: Any, place: Place) -> Any:
+    """A copy without what stands there."""
+    first, *rest = place
+    if isinstance(whole, dict):
+        kept = {key: value for key, value in whole.items() if key != first or rest}
+        return {**kept, first: _less(whole[first], tuple(rest))} if rest else kept
+    at = int(first)
+    return [*whole[:at], *([_less(whole[at], tuple(rest))] if rest else []), *whole[at + 1 :]]
+
+
+def _says(given: dict[str, Any]) -> str:
+    try:
+        Variant.from_data(given)
+    except RankbookError as error:
+        return str(error)
+    return ""
+
+
+# -- two of them -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a difference: in both texts, only in the first, or only in the other."""
+
+    mark: Literal[" ", "-", "+"]
+    text: str
+
+
+def differing(one: Variant, other: Variant) -> list[DifferenceRow]:
+    """Every option in which they differ, defaults included, by its dotted name."""
+    return variant_rows(one, other)
+
+
+def lines_between(one: str, other: str) -> Iterator[Line]:
+    """From the first text to the other."""
+    before, after = one.splitlines(), other.splitlines()
+    for what, a, b, c, d in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
+        if what == "equal":
+            yield from (Line(" ", text) for text in before[a:b])
+        else:
+            yield from (Line("-", text) for text in before[a:b])
+            yield from (Line("+", text) for text in after[c:d])
+
+
+def usual_name(made: Variant) -> str:
+    """What it is called where nobody says otherwise; what is kept already under its own name keeps that."""
+    there = evals_variants.find(made.name)
+    return made.name if there is not None and _same(there.variant, made) else evals_variants.free_name(made.name)
+
+
+def replaceable(made: Variant, name: str) -> bool:
+    """Whether another variant is kept under that name, in whose place this one could be."""
+    there = evals_variants.find(name.strip())
+    return there is not None and not _same(there.variant, made.but(name=there.name))
+
+
+def keep(store: Store, made: Variant, name: str, *, over: bool = False) -> str:
+    """Keep it; the name by which it is found. What is kept already as it is stays as it is."""
+    roles.refuse_reader(store, "keep variants")
+    name = name.strip()
+    if not name:
+        raise SpecError("A variant that is kept needs a name. Type one.")
+    there = evals_variants.find(name)
+    if there is not None and _same(there.variant, made.but(name=name)):
+        return there.name
+    return evals_variants.keep(made.but(name=name).to_toml(), over=name if over and there is not None else None).name
+
+
+def _same(one: Variant | None, other: Variant) -> bool:
+    return one is not None and one.id == other.id and one.name == other.name

@@ -1,1 +1,0 @@
-"""What pages are drawn with: theme, cards, the address bar, friendly errors."""

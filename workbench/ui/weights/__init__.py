@@ -1,1 +1,0 @@
-"""The weight surface on screen."""

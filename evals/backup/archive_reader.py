@@ -307,16 +307,16 @@ class RowReader:
 
     def _columns(self, piece: str, first: bytes, table: Table) -> list[str]:
         header, end, _ = first.partition(b"\n")
-        found = header.decode("utf-8", errors="replace").split("\t")
+        names = header.decode("utf-8", errors="replace").split("\t")
         known = file_format.columns(table)
-        if strange := [name for name in found if name not in known]:
+        if strange := [name for name in names if name not in known]:
             raise self.archive.wrong(
                 f"{piece} has a column {strange[0]!r:.80}, which {table.name} has not got in this Rankbook. Restore it "
                 f"with Rankbook {self.archive.manifest.rankbook}, upgrade, and make a new backup."
             )
-        if not end or len(set(found)) < len(found):
+        if not end or len(set(names)) < len(names):
             raise self.archive.wrong(f"{piece} does not begin with a table's heading.")
-        return found
+        return names
 
 
 async def count_written(connection: AsyncConnection, statement: Executable) -> int:

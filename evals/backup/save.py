@@ -21,9 +21,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import StoreError, UnknownName
 from core.progress import Listener, Step, nobody
-from core.store import bulk_load, collections, locks
+from core.store import collections, locks
 from core.store.collections import CollectionView
-from core.store.engine import PATIENT, Store, settle
+from core.store.engine import PATIENT, Store, driver_of, settle
 from core.store.migrations import catalog
 from core.store.migrations import collection as collection_chain
 from core.store.names import TRASH_MARK, composed
@@ -207,7 +207,7 @@ class _Saving:
         )
         pieces = ArchivePieces(self.writer, folder, table.name)
         try:
-            async with (await bulk_load.driver(self.connection)).cursor() as cursor, cursor.copy(statement) as rows:
+            async with (await driver_of(self.connection)).cursor() as cursor, cursor.copy(statement) as rows:
                 await _cut(rows, pieces, lambda done: self.listener(Step(f"Saving {told}", done)))
         except psycopg.errors.UndefinedTable as error:
             raise _vanished(told) from error
@@ -277,7 +277,7 @@ async def _hold(connection: AsyncConnection, views: Mapping[str, CollectionView]
         tables = [identified(table, view.namespace) for table in file_format.own_tables(view)]
         lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.SQL(", ").join(tables))
         try:
-            await (await bulk_load.driver(connection)).execute(lock)
+            await (await driver_of(connection)).execute(lock)
         except psycopg.errors.UndefinedTable as error:
             raise _vanished(view.name) from error
 

@@ -124,7 +124,7 @@ async def examine_cluster(store: Store) -> list[HealthCheck]:
         return []
     problems = await store.cluster.watch.problems()
     async with store.begin(read_only=True) as connection:
-        there = await citus.nodes(connection, problems)
+        there = await citus.list_nodes(connection, problems)
     checks = [_check_node(store, each) for each in there]
     if not any(each.active and each.holds for each in there):
         way_out = "Add a worker: SELECT citus_add_node('host', 5432);"

@@ -38,7 +38,6 @@ from tests.app.showing import CELL, STAGE, page
 from tests.app.test_search_page import handed
 from tests.fakes import HashingEmbedder
 from tests.unit.misbehaving import Endpoint, Reply, completion, serving
-from workbench.components.open_collection import open_collection
 from workbench.notebooks import insert, session
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.files import FOLDER, own_folder
@@ -48,6 +47,7 @@ from workbench.server.access import JUDGES
 from workbench.services import cost_notice as behind_sending
 from workbench.services import jobs, permissions
 from workbench.services import weights as weights_asked
+from workbench.services.context import forget_opened, open_collection
 from workbench.services.cost_notice import ConsentNeeded
 from workbench.services.jobs import Job
 from workbench.services.pool_request import JudgeState as JudgingAsked
@@ -321,7 +321,7 @@ def endpoint(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint
     with serving(marks) as found:
         monkeypatch.setenv("RANKBOOK_LLM_URL", found.url)
         monkeypatch.setenv("RANKBOOK_LLM_MODEL", "small")
-        st.cache_resource.clear()  # what is opened knows the environment of then
+        forget_opened()  # what is opened knows the environment of then
         forget("sitting", "runs evaluated")
         asking = evals_variants.keep(
             'name = "asking"\n[[leg]]\nkind = "bm25"\n[rerank]\nmethod = "llm"\nuse_cache = false\n'
@@ -331,7 +331,7 @@ def endpoint(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint
         for run in bridge.run(run_store.listed(store)):
             if run.name == asking.name:
                 bridge.run(run_store.remove(store, run.id))
-        st.cache_resource.clear()
+        forget_opened()
         forget("sitting", "runs evaluated")
 
 

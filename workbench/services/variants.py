@@ -64,25 +64,12 @@ Step = tuple[PipelineStage, ...]  # done side by side
 
 def pipeline_steps(variant: Variant) -> tuple[Step, ...]:
     """The stages in order; legs are one step."""
-    return (*_before(variant), _legs(variant), *_fused(variant), *_after(variant))
+    return (*_recall(variant), *_after_fusion(variant))
 
 
 def in_words(variant: Variant) -> str:
     """The pipeline in a line of text."""
     return " > ".join(" + ".join(stage.label for stage in step) for step in pipeline_steps(variant))
-
-
-def _before(variant: Variant) -> Iterator[Step]:
-    if variant.expand is not None:
-        yield (_tagged("expand", EXPANSIONS, variant.expand),)
-    if variant.route is not None:
-        yield (
-            PipelineStage(
-                "route", "Weights by the kind of the query: " + (", ".join(variant.route.weights) or "none yet")
-            ),
-        )
-    if variant.filter is not None:
-        yield (PipelineStage("filter", "Only items whose metadata fit are searched."),)
 
 
 def _legs(variant: Variant) -> Step:
@@ -99,28 +86,35 @@ def _leg(variant: Variant, leg: Leg, weighted: bool) -> PipelineStage:
     return PipelineStage(f"{label} \N{MULTIPLICATION SIGN} {leg.weight:g}" if weighted else label, says, kind)
 
 
-def _fused(variant: Variant) -> Iterator[Step]:
+def _stage(label: str, says: str) -> Step:
+    return (PipelineStage(label, says),)
+
+
+def _recall(variant: Variant) -> Iterator[Step]:
+    if variant.expand is not None:
+        yield (_tagged("expand", EXPANSIONS, variant.expand),)
+    if variant.route is not None:
+        kinds = ", ".join(variant.route.weights) or "none yet"
+        yield _stage("route", f"Weights by the kind of the query: {kinds}")
+    if variant.filter is not None:
+        yield _stage("filter", "Only items whose metadata fit are searched.")
+    yield _legs(variant)
     if len(variant.legs) > 1:
-        stage = _tagged("", FUSIONS, variant.fusion)
-        k = getattr(variant.fusion, "k", None)
-        label = stage.label.upper() if len(stage.label) <= 3 else stage.label
+        fusion, k = _tagged("", FUSIONS, variant.fusion), getattr(variant.fusion, "k", None)
+        label = fusion.label.upper() if len(fusion.label) <= 3 else fusion.label
         depth = "" if variant.fused_depth is None else f" The best {variant.fused_depth} go on."
-        yield (PipelineStage(label if k is None else f"{label} k {k:g}", stage.says + depth),)
+        yield _stage(label if k is None else f"{label} k {k:g}", fusion.says + depth)
+
+
+def _after_fusion(variant: Variant) -> Iterator[Step]:
     if variant.rollup is not None:
         by = "best chunk" if variant.rollup.method == "best" else f"best {variant.rollup.of_best} chunks"
-        yield (PipelineStage(f"roll up: {by}", "Chunks become their items, with this as the score."),)
+        yield _stage(f"roll up: {by}", "Chunks become their items, with this as the score.")
     if variant.per_item_cap is not None:
-        yield (PipelineStage(f"≤ {variant.per_item_cap} an item", "The most chunks of one item, its best."),)
+        yield _stage(f"≤ {variant.per_item_cap} an item", "The most chunks of one item, its best.")
     if variant.late is not None:
-        yield (
-            PipelineStage(f"late chunks: {variant.late.strategy}", "Evidence chunks made of the items, at query time."),
-        )
-
-
-def _after(variant: Variant) -> Iterator[Step]:
-    parents = (
-        PipelineStage(f"parents: {variant.parents}", "What a child chunk's parent does: it takes its place, or notes."),
-    )
+        yield _stage(f"late chunks: {variant.late.strategy}", "Evidence chunks made of the items, at query time.")
+    parents = _stage(f"parents: {variant.parents}", "What a child chunk's parent does: it takes its place, or notes.")
     has_parents = variant.parents != "none"
     if has_parents and not variant.parents_after_rerank:
         yield parents
@@ -129,11 +123,11 @@ def _after(variant: Variant) -> Iterator[Step]:
     if has_parents and variant.parents_after_rerank:
         yield parents
     if variant.min_score > 0:
-        yield (PipelineStage(f"score ≥ {variant.min_score:g}", "Results below it are dropped."),)
-    yield (PipelineStage(f"top {variant.top_k}", "How many results come out."),)
+        yield _stage(f"score ≥ {variant.min_score:g}", "Results below it are dropped.")
+    yield _stage(f"top {variant.top_k}", "How many results come out.")
     if variant.pack is not None:
         tokens = variant.pack.final_max_tokens
-        yield (PipelineStage(f"pack: {tokens:,} tokens", "The results become the context of an answer."),)
+        yield _stage(f"pack: {tokens:,} tokens", "The results become the context of an answer.")
 
 
 def _tagged(what: str, among: Tagged[Any], spec: object) -> PipelineStage:

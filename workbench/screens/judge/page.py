@@ -17,11 +17,11 @@ from evals.labels import query_sets
 from evals.runs import run_store
 from evals.types import DEFAULT_QUERY_SET
 from workbench.components import feedback, sign_in
-from workbench.components.open_collection import open_collection
 from workbench.components.page import WorkbenchPage
 from workbench.screens.judge import desk
 from workbench.screens.judge.desk import address
 from workbench.services import pool_request
+from workbench.services.context import open_collection
 from workbench.services.permissions import JUDGING
 from workbench.services.pool_request import JudgeState
 

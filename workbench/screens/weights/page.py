@@ -19,12 +19,12 @@ from evals.evaluation.context import EvalContext, tuning_split
 from evals.labels import query_sets
 from evals.types import DEFAULT_QUERY_SET
 from workbench.components import job_progress, weight_explorer
-from workbench.components.open_collection import open_collection
 from workbench.components.page import WorkbenchPage
 from workbench.components.url_state import Address
 from workbench.components.weight_explorer import SurfacePosition, WeightExplorer, leg_label
 from workbench.screens.weights import use as weights_use
 from workbench.services import weights
+from workbench.services.context import open_collection
 from workbench.services.cost_notice import start_with_consent
 from workbench.services.jobs import Key
 from workbench.services.weights import WeighedSurface, WeightsState

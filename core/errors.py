@@ -22,7 +22,7 @@ RankbookError
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
@@ -73,14 +73,11 @@ class UnknownName(SpecError):
         self.known = sorted(set(known))
         near = get_close_matches(name, self.known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        choices = f" There is: {_listed(self.known)}." if self.known else " There is none yet."
+        # A name with a comma inside is quoted.
+        names = ", ".join(repr(each) if "," in each else each for each in self.known[:LISTED])
+        more = f" and {len(self.known) - LISTED} more" if len(self.known) > LISTED else ""
+        choices = f" There is: {names}{more}." if self.known else " There is none yet."
         super().__init__(f"No {kind} is called {name!r}.{hint}{choices}{' ' + way_out if way_out else ''}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names one after the other; those with a comma inside are quoted, and of very many the first ones told."""
-    told = [repr(name) if "," in name else name for name in names[:LISTED]]
-    return ", ".join(told) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
 
 
 class EmbeddingError(RankbookError):
@@ -116,7 +113,7 @@ class DeadlineExceeded(RankbookError):
 
 
 class StoreError(RankbookError):
-    """The database said no, or holds something else than asked for."""
+    """The database refused, or holds something else than expected."""
 
 
 class ServerError(StoreError):
@@ -176,9 +173,14 @@ def _in_words(problem: ErrorDetails, what: str, title: str) -> str:
     """One problem: where, what is wanted, and what was given, where something was."""
     where = ".".join(map(str, problem["loc"])) or what
     if problem["type"] == "extra_forbidden":
-        wanted = _no_such_field(title, problem["loc"])
+        *path, name = problem["loc"]
+        known = _fields(title, path)
+        near = get_close_matches(str(name), known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there is: {', '.join(known)}" if known else ""
+        wanted = f"is not known here{hint}"
     elif problem["type"] in _WORDS:
-        bounds = {name: _plain(value) for name, value in problem.get("ctx", {}).items()}
+        context = problem.get("ctx", {}).items()
+        bounds = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in context}
         short = bounds.get("min_length") == "1"
         wanted = "must not be empty" if short else _WORDS[problem["type"]].format(**bounds)
     else:
@@ -187,32 +189,19 @@ def _in_words(problem: ErrorDetails, what: str, title: str) -> str:
     return f"{where}: {wanted}{given}"
 
 
-def _plain(bound: Any) -> str:
-    return f"{bound:g}" if isinstance(bound, float) else str(bound)
-
-
-def _no_such_field(title: str, place: tuple[int | str, ...]) -> str:
-    known = _fields(title, place[:-1])
-    near = get_close_matches(str(place[-1]), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else f"; there is: {', '.join(known)}" if known else ""
-    return f"is not known here{hint}"
-
-
-def _fields(title: str, path: tuple[int | str, ...]) -> list[str]:
+def _fields(title: str, path: list[int | str]) -> list[str]:
     """The fields of the model that was being filled; none where its name, which is all that we have, does not tell."""
     found = {each for each in _descendants(pydantic.BaseModel) if each.__name__ == title}
     for part in path:
         if isinstance(part, str):
-            fields = [each.model_fields.get(part) or _aliased(each, part) for each in found]
-            inside = {inner for field in fields if field is not None for inner in _models(field.annotation)}
+            fields = [
+                field for each in found for name, field in each.model_fields.items() if part in (name, field.alias)
+            ]
+            inside = {inner for field in fields for inner in _models(field.annotation)}
             found = inside or {each for each in found if each.__name__.lower() == part}  # or the tag of a union
     if len(found) != 1:
         return []
     return sorted(field.alias or name for name, field in found.pop().model_fields.items())
-
-
-def _aliased(model: type[pydantic.BaseModel], alias: str) -> pydantic.fields.FieldInfo | None:
-    return next((field for field in model.model_fields.values() if field.alias == alias), None)
 
 
 def _models(annotation: Any) -> set[type[pydantic.BaseModel]]:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from functools import partial
 from typing import Annotated, Any, Final, Protocol, Self
 
 from pydantic import (
@@ -187,14 +188,13 @@ def filter_of_fields(given: Mapping[str, Any], id_field: str = ITEM_ID) -> And |
     if any(key in given for key in ("field", "and", "or", "not")):
         return filter_from(given)
     conditions = [
-        {"field": ITEM_ID if name == id_field else name, "in" if _is_several(value) else "eq": value}
+        {
+            "field": ITEM_ID if name == id_field else name,
+            "in" if isinstance(value, list | tuple | set | frozenset) else "eq": value,
+        }
         for name, value in given.items()
     ]
     return filter_from(conditions[0] if len(conditions) == 1 else {"and": conditions})
-
-
-def _is_several(value: Any) -> bool:
-    return isinstance(value, list | tuple | set | frozenset)
 
 
 Expression = ColumnElement[bool]
@@ -248,25 +248,24 @@ class JsonField:
         return self.value == any_(literal(list(values), ARRAY(JSONB))) if values else false()
 
     def contains(self, value: Scalar) -> Expression:
-        held = self._holds(value)
-        return or_(held, self._has_stretch(value)) if isinstance(value, str) else held
-
-    def exists(self) -> Expression:
-        return func.jsonb_typeof(self.value) != "null"
-
-    def _holds(self, value: Scalar) -> Expression:
-        """An array with this value in it. Containment takes a bare value for a list of one, so the type is asked."""
+        """An array that has this value in it, or a text that has this stretch."""
+        # Containment takes a bare value for a list of one, so the type is asked.
         is_array = func.jsonb_typeof(self.value) == "array"
         if self.holder is None:
-            return and_(self.value.op("@>", is_comparison=True)(json([value])), is_array)
-        return and_(self.holder.op("@>", is_comparison=True)(json({self.name: [value]})), is_array)
-
-    def _has_stretch(self, value: str) -> Expression:
+            held = and_(self.value.op("@>", is_comparison=True)(json([value])), is_array)
+        else:
+            held = and_(self.holder.op("@>", is_comparison=True)(json({self.name: [value]})), is_array)
+        if not isinstance(value, str):
+            return held
         # Texts stand before booleans and arrays in the order of jsonb. Saying so lets a B-tree on the field tell that
         # there are none, and the other side of the OR use its own index.
         text = self.value.op("#>>", return_type=Text())(literal_column("CAST('{}' AS text[])"))
         before_arrays = self.value < literal_column("CAST('false' AS jsonb)", JSONB)
-        return and_(before_arrays, func.jsonb_typeof(self.value) == "string", func.strpos(text, value) > 0)
+        is_text = func.jsonb_typeof(self.value) == "string"
+        return or_(held, and_(before_arrays, is_text, func.strpos(text, value) > 0))
+
+    def exists(self) -> Expression:
+        return func.jsonb_typeof(self.value) != "null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,18 +301,16 @@ def compiled(given: And | Or | Not | Condition, field: Callable[[str], MetadataF
         return or_(false(), *(compiled(each, field) for each in given.or_))
     if isinstance(given, Not):
         return denied(compiled(given.not_, field))
-    asked = field(given.field)
-    return and_(true(), *(_operation(asked, name, value) for name, value in given.operators().items()))
-
-
-def _operation(field: MetadataField, name: str, value: Any) -> Expression:
-    if name in ORDERS:
-        return field.ordered(name, value)
-    if name == "ne":
-        return denied(field.equals(value))
-    if name == "exists":
-        return field.exists() if value else denied(field.exists())
-    return {"eq": field.equals, "in": field.among, "contains": field.contains}[name](value)
+    own = field(given.field)
+    conditions: dict[str, Callable[[Any], Expression]] = {
+        "eq": own.equals,
+        "ne": lambda value: denied(own.equals(value)),
+        "in": own.among,
+        "contains": own.contains,
+        "exists": lambda value: own.exists() if value else denied(own.exists()),
+        **{name: partial(own.ordered, name) for name in ORDERS},
+    }
+    return and_(true(), *(conditions[name](value) for name, value in given.operators().items()))
 
 
 def denied(condition: Expression) -> Expression:

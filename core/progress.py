@@ -1,4 +1,4 @@
-"""How long work tells how far it is, to whoever listens: a terminal, a page, nobody."""
+"""How work reports its progress, to a terminal, a page or nobody."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A named part of the work. `total` is None while nobody knows it."""
+    """How far a named part of the work is. `total` is None while it is not known."""
 
     name: str
     done: int
@@ -21,8 +21,8 @@ class Step:
 
 
 Listener = Callable[[Step], None]
-Progress = Callable[[str], None]  # of work that is told in sentences
-SPACE = 3.0  # seconds between two sentences of one who waits
+Progress = Callable[[str], None]  # for work that reports in sentences
+SPACE = 3.0  # seconds between two sentences about one wait
 
 
 def nobody(_: Step) -> None:
@@ -31,7 +31,7 @@ def nobody(_: Step) -> None:
 
 @contextmanager
 def unless_told(text: str, tell: Progress, seconds: float = 1.0) -> Iterator[Progress]:
-    """For work that may be silent: says the text where nothing was said by then."""
+    """Report the text if the work has reported nothing after so many seconds."""
     timer = threading.Timer(seconds, tell, [text])
     timer.daemon = True
 
@@ -47,13 +47,13 @@ def unless_told(text: str, tell: Progress, seconds: float = 1.0) -> Iterator[Pro
 
 
 def spaced(tell: Progress, clock: Callable[[], float] = time.monotonic) -> Progress:
-    """Passes the first sentence on at once, and then one in a while."""
-    said = -math.inf
+    """Pass the first sentence on at once, and later ones no more often than every few seconds."""
+    last = -math.inf
 
     def say(text: str) -> None:
-        nonlocal said
-        if clock() - said >= SPACE:
-            said = clock()
+        nonlocal last
+        if clock() - last >= SPACE:
+            last = clock()
             tell(text)
 
     return say

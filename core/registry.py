@@ -60,7 +60,7 @@ M = TypeVar("M", bound=BaseModel)
 
 @contextmanager
 def in_a_sentence(what: str) -> Iterator[None]:
-    """What pydantic finds wrong, as one of the project's own errors. Decorates a function too."""
+    """Turn pydantic's errors into the project's own. Decorates a function too."""
     try:
         yield
     except pydantic.ValidationError as error:
@@ -68,7 +68,7 @@ def in_a_sentence(what: str) -> Iterator[None]:
 
 
 class Options(BaseModel):
-    """Options that are given in code, frozen. What is wrong with them is one of the project's own errors."""
+    """Frozen options that are given in code; invalid ones raise the project's own errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -108,7 +108,7 @@ class Tagged(Generic[M]):
             raise SpecError.from_pydantic(f"The {self.registry.kind} {name!r}", error) from error
 
     def options(self, name: str) -> list[str]:
-        """What a spec of that name can be given."""
+        """The options of the spec of that name."""
         return _names(self.registry[name])
 
     def write(self, spec: M) -> dict[str, Any]:

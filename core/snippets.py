@@ -60,7 +60,7 @@ class _Match:
 def snippet_of(hit: Hit, words: Sequence[str], options: Snippets | None = None, document: str | None = None) -> Snippet:
     """A hit's snippet: from its chunk, or from the document, whose text the hit of a chunk does not carry.
 
-    What is preferred and not there, or blank, is made up for by the other. Without any text the source is unknown.
+    Where the preferred one is missing or blank, the other is used. Without any text the source is unknown.
     """
     options = options or Snippets()
     of_chunk = hit.id != hit.item_id
@@ -97,28 +97,22 @@ def folded(word: str) -> str:
 
 
 def _matches(text: str, words: Sequence[str]) -> Iterator[_Match]:
-    exact, stems = _lookups(words)
+    # Each keyword by itself; and by each stem it may have, the shortest ending that any keyword has after it.
+    exact: dict[str, int] = {}
+    stems: dict[str, tuple[int, int]] = {}
+    for word in words:
+        for start, end in _words_in(word):
+            exact.setdefault(folded(word[start:end]), len(exact))
+    for number, keyword in enumerate(exact):
+        for stem, ending in _stems(keyword):
+            stems[stem] = min(stems.get(stem, (ending, number)), (ending, number))
     known: dict[str, int | None] = {}
     for start, end in _words_in(text) if exact else ():
         word = text[start:end]
         if word not in known:
             known[word] = _keyword(folded(word), exact, stems)
-        keyword = known[word]
-        if keyword is not None:
-            yield _Match(start, end, keyword)
-
-
-def _lookups(words: Sequence[str]) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-    """Each keyword by itself; and by each stem it may have, the shortest ending that any keyword has after it."""
-    exact: dict[str, int] = {}
-    stems: dict[str, tuple[int, int]] = {}
-    for given in words:
-        for start, end in _words_in(given):
-            exact.setdefault(folded(given[start:end]), len(exact))
-    for number, keyword in enumerate(exact):
-        for stem, ending in _stems(keyword):
-            stems[stem] = min(stems.get(stem, (ending, number)), (ending, number))
-    return exact, stems
+        if (keyword_number := known[word]) is not None:
+            yield _Match(start, end, keyword_number)
 
 
 def _stems(word: str) -> Iterator[tuple[str, int]]:
@@ -144,15 +138,11 @@ def _words_in(text: str) -> Iterator[Span]:
             if stop >= 0:
                 yield start, stop
             start = run.start()
-        stop = _behind_marks(text, run.end())
+        stop = run.end()
+        while stop < len(text) and _attaches(text[stop]):
+            stop += 1
     if stop >= 0:
         yield start, stop
-
-
-def _behind_marks(text: str, at: int) -> int:
-    while at < len(text) and _attaches(text[at]):
-        at += 1
-    return at
 
 
 def _attaches(letter: str) -> bool:
@@ -160,7 +150,7 @@ def _attaches(letter: str) -> bool:
 
 
 def _densest(matches: Sequence[_Match], room: int) -> Span | None:
-    """From where to where the matches say the most that fit into the room, by two ends that only move on."""
+    """The span of the matches that are worth most of those that fit into the room, by two ends that only move on."""
     held: Counter[int] = Counter()
     best, merit, first, different = None, (0, 0), 0, 0
     for last, match in enumerate(matches):
@@ -182,16 +172,17 @@ def _window(text: str, focus: Span | None, room: int) -> Span:
         return first, _forced_cut(text, first, first + room)
     start = max(0, min(first - (room - last + first) // 2, len(text) - room))
     end = min(len(text), start + room)
-    start = next((at for at in range(start, first) if _parts(text, at) and not _trails(text, at)), first)
+    # Not before a mark that closes the word before it.
+    opens = (at for at in range(start, first) if _parts(text, at) and not (at and text[at] in CLOSING))
+    start = next(opens, first)
     end = next((at for at in range(end, last, -1) if _parts(text, at)), last)
     if not text[start:end].strip():  # nothing to be shown, and no place to cut before it would be too much
         start = len(text) - len(text.lstrip())
-        end = _last_cut(text, start, min(len(text), start + room))
-    return _stripped(text, start, end)
-
-
-def _last_cut(text: str, start: int, end: int) -> int:
-    return next((at for at in range(end, start, -1) if _parts(text, at)), 0) or _forced_cut(text, start, end)
+        end = min(len(text), start + room)
+        end = next((at for at in range(end, start, -1) if _parts(text, at)), 0) or _forced_cut(text, start, end)
+    piece = text[start:end]
+    start += len(piece) - len(piece.lstrip())
+    return start, start + len(piece.strip())
 
 
 def _forced_cut(text: str, start: int, end: int) -> int:
@@ -209,20 +200,9 @@ def _parts(text: str, at: int) -> bool:
     return not (_of_word(before) and _of_word(behind)) or bool(_UNSPACED.match(before) or _UNSPACED.match(behind))
 
 
-def _trails(text: str, at: int) -> bool:
-    """Whether a mark stands there that belongs to the word before."""
-    return at > 0 and text[at] in CLOSING
-
-
 def _holds_together(text: str, at: int) -> bool:
     return at < len(text) and (_attaches(text[at]) or text[at - 1] == _JOINER)
 
 
 def _of_word(letter: str) -> bool:
     return letter.isalnum() or letter == "_" or _attaches(letter)
-
-
-def _stripped(text: str, start: int, end: int) -> Span:
-    piece = text[start:end]
-    start += len(piece) - len(piece.lstrip())
-    return start, start + len(piece.strip())

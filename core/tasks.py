@@ -12,11 +12,11 @@ from core.errors import Cancelled, DeadlineExceeded
 
 T = TypeVar("T")
 R = TypeVar("R")
-Most = int | Callable[[], int]  # how many at once, or who says it anew whenever one is done: a cluster may grow
+Most = int | Callable[[], int]  # how many at once; a function is called whenever one is done, as a cluster may grow
 
 
 async def side_by_side(*work: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Like a TaskGroup, but a caller meets the error that happened, not a group of it."""
+    """All results, in order. The first error is raised by itself, not as an exception group, and ends the others."""
     async with _group() as group:
         tasks = [group.create_task(each) for each in work]
     return [task.result() for task in tasks]
@@ -31,8 +31,8 @@ async def _group() -> AsyncGenerator[asyncio.TaskGroup]:
         raise several.exceptions[0] from several.exceptions[0].__cause__
 
 
-async def bounded(most: Most, each: Iterable[T], work: Callable[[T], Coroutine[Any, Any, None]]) -> None:
-    """The work for each of them, so many at once; the first that raises ends it for all."""
+async def bounded(most: Most, values: Iterable[T], work: Callable[[T], Coroutine[Any, Any, None]]) -> None:
+    """Do the work for each value, at most so many at once; the first that raises ends all."""
     under_way, lost = set[asyncio.Task[None]](), set[asyncio.Task[None]]()
 
     def ended(task: asyncio.Task[None]) -> None:
@@ -41,13 +41,13 @@ async def bounded(most: Most, each: Iterable[T], work: Callable[[T], Coroutine[A
             lost.add(task)
 
     async with _group() as group:
-        for value in each:
+        for value in values:
             task = group.create_task(work(value))
             under_way.add(task)
             task.add_done_callback(ended)
             while len(under_way) >= _now(most):
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-    if lost:  # which a group takes for done
+    if lost:  # a task group takes a cancelled task for one that is done
         raise asyncio.CancelledError
 
 
@@ -56,12 +56,12 @@ def _now(most: Most) -> int:
 
 
 async def in_order(
-    most: Most, given: AsyncIterator[T], work: Callable[[T], Coroutine[Any, Any, R]]
+    most: Most, values: AsyncIterator[T], work: Callable[[T], Coroutine[Any, Any, R]]
 ) -> AsyncGenerator[tuple[T, R]]:
-    """What comes of each, in the order given, so many under way at once. Close it to cancel what is."""
+    """Each value with its result, in the order of the values, at most so many at once. Closing it cancels the rest."""
     under_way: deque[tuple[T, asyncio.Task[R]]] = deque()
     try:
-        async for value in given:
+        async for value in values:
             under_way.append((value, asyncio.ensure_future(work(value))))
             if len(under_way) >= _now(most):
                 yield under_way[0][0], await under_way[0][1]

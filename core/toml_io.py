@@ -20,18 +20,18 @@ _PLACE: Final = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)
 
 
 def read_toml(text: str, *, path: Path | str | None = None) -> dict[str, Any]:
-    """The values. InputError says the line, counted from 1, wherever the parser does."""
+    """The values. An InputError has the line, counted from 1, wherever the parser names one."""
     try:
         made = tomllib.loads(text)
         _refuse_endless(made)
     except RecursionError as error:
         raise InputError("This is nested too deeply to be read.", path=path, line=1) from error
     except ValueError as error:  # tomllib's own error is one, and so is that of a number without end
-        said = str(error)
-        found = _PLACE.search(said)
+        message = str(error)
+        found = _PLACE.search(message)
         line = int(found["line"]) if found and found["line"] else max(1, len(text.splitlines())) if found else 1
         column = f" in column {found['column']}" if found and found["column"] else ""
-        why = _PLACE.sub("", said) if isinstance(error, tomllib.TOMLDecodeError) else "a number in it has no end"
+        why = _PLACE.sub("", message) if isinstance(error, tomllib.TOMLDecodeError) else "a number in it has no end"
         raise InputError(f"This is not TOML: {why}{column}.", path=path, line=line) from error
     return made
 

@@ -39,7 +39,7 @@ from core.types import Hit
 
 
 class LateChunking(BaseModel):
-    """Which chunks are made of an item that was found, how they are embedded, and how many are kept."""
+    """Evidence chunks of the retrieved items: where they come from, how they are embedded, how many are kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,7 +72,7 @@ MIN_SCORE_HELP = (
 
 
 class Rollup(BaseModel):
-    """How chunks become items: the best chunk stands for its item, with its own score or its best n chunks' sum."""
+    """How chunks become items: the best chunk stands for its item, with its own score or the sum of the best n."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -80,7 +80,7 @@ class Rollup(BaseModel):
     of_best: int = Field(3, ge=1, description="How many chunks the sum adds, best first.")
 
     def of(self, hits: Sequence[Hit]) -> Hit:
-        """What stands for an item, of its hits, best first."""
+        """The hit that stands for an item, of its hits, best first."""
         if self.method == "best":
             return hits[0]
         return replace(hits[0], score=total(hit.score for hit in hits[: self.of_best]))
@@ -132,14 +132,14 @@ class Variant(BaseModel):
 
     @property
     def least_score(self) -> float | None:
-        """The least score that a result can have before `min_score` is asked, where ranks and weights tell it."""
+        """The least score that a result can have before `min_score` applies, where ranks and weights determine it."""
         if self.rerank or self.expand or self.route or (self.rollup and self.rollup.method == "sum"):
             return None
         rankings = [LegRanking(name, leg.weight, (), leg.bounds) for name, leg in self._named()]
         return self.fusion.floor(rankings, [self.depth_of(leg) for leg in self.legs])
 
     def but(self, **changes: Any) -> Self:
-        """The same with other options, which are checked as if all had been given anew."""
+        """The same with other options, validated like a new variant."""
         try:
             return type(self)(**{**dict(self), **changes})
         except pydantic.ValidationError as error:
@@ -154,7 +154,7 @@ class Variant(BaseModel):
         return self.but(legs=legs)
 
     def weighted(self, weights: Mapping[str, float], **changes: Any) -> Self:
-        """With these weights by leg, and other changes; its own routing goes, as it would put others in their place."""
+        """The same with these weights by leg, and other changes; without its routing, which would replace them."""
         legs = tuple(leg.model_copy(update={"weight": weights[name]}) for name, leg in self._named())
         return self.but(**{"legs": legs, "route": None, **changes})
 

@@ -33,38 +33,38 @@ class Chunker(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @abstractmethod
-    def passages(self, reading: ScannedText) -> Iterator[Passage]:
+    def passages(self, scanned: ScannedText) -> Iterator[Passage]:
         """Spans in text order that together hold every visible character."""
 
     def chunk(self, item: Item, tokenize: Tokenizer) -> list[Chunk]:
         """The item's chunks. Tokenizes the whole text at most once."""
-        reading = ScannedText(item.text, tokenize)
+        scanned = ScannedText(item.text, tokenize)
         chunks: list[Chunk] = []
         parent: int | None = None
-        for passage in self.passages(reading):
-            start, end = reading.stripped(passage.start, passage.end)
+        for passage in self.passages(scanned):
+            start, end = scanned.stripped(passage.start, passage.end)
             if start == end:
                 continue
             ordinal = len(chunks)
             parent = ordinal if passage.level == "parent" else parent
-            chunks.append(_chunk(reading, passage, (start, end), ordinal, parent))
+            chunks.append(_chunk(scanned, passage, (start, end), ordinal, parent))
         return chunks
 
 
-def _chunk(reading: ScannedText, passage: Passage, span: tuple[int, int], ordinal: int, parent: int | None) -> Chunk:
+def _chunk(scanned: ScannedText, passage: Passage, span: tuple[int, int], ordinal: int, parent: int | None) -> Chunk:
     start, end = span
-    page_first, page_last = reading.pages(start, end)
+    page_first, page_last = scanned.pages(start, end)
     return Chunk(
         ordinal=ordinal,
         start=start,
         end=end,
-        text=reading.text[start:end],
+        text=scanned.text[start:end],
         heading_path=passage.heading_path,
         page_first=page_first,
         page_last=page_last,
         level=passage.level,
         parent=parent if passage.level == "child" else None,
-        metadata=reading.ranges(start, end),
+        metadata=scanned.ranges(start, end),
     )
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from core.chunking.base import Chunker, Passage, chunkers
 from core.chunking.blocks import TextBlock
-from core.chunking.fill import packed, windows
+from core.chunking.fill import fill_chunks, windows
 from core.chunking.text_scan import ScannedText
 
 
@@ -18,8 +18,8 @@ from core.chunking.text_scan import ScannedText
 class WholeTextChunker(Chunker):
     """One chunk that is the whole text, however long it is."""
 
-    def passages(self, reading: ScannedText) -> Iterator[Passage]:
-        yield Passage(0, len(reading.text))
+    def passages(self, scanned: ScannedText) -> Iterator[Passage]:
+        yield Passage(0, len(scanned.text))
 
 
 @chunkers.register("fixed")
@@ -40,8 +40,8 @@ class FixedChunker(Chunker):
             )
         return self
 
-    def passages(self, reading: ScannedText) -> Iterator[Passage]:
-        for start, end in windows(reading, 0, len(reading.text), self.max_tokens, self.overlap):
+    def passages(self, scanned: ScannedText) -> Iterator[Passage]:
+        for start, end in windows(scanned, 0, len(scanned.text), self.max_tokens, self.overlap):
             yield Passage(start, end)
 
 
@@ -51,8 +51,8 @@ class SentenceChunker(Chunker):
 
     max_tokens: int = Field(default=200, ge=1, description="Most tokens a chunk may hold.")
 
-    def passages(self, reading: ScannedText) -> Iterator[Passage]:
-        for start, end in packed(reading, 0, len(reading.text), self.max_tokens):
+    def passages(self, scanned: ScannedText) -> Iterator[Passage]:
+        for start, end in fill_chunks(scanned, 0, len(scanned.text), self.max_tokens):
             yield Passage(start, end)
 
 
@@ -62,9 +62,9 @@ class PageChunker(Chunker):
 
     max_tokens: int = Field(default=200, ge=1, description="Most tokens a chunk may hold.")
 
-    def passages(self, reading: ScannedText) -> Iterator[Passage]:
-        for page_start, page_end in reading.page_spans():
-            for start, end in packed(reading, page_start, page_end, self.max_tokens):
+    def passages(self, scanned: ScannedText) -> Iterator[Passage]:
+        for page_start, page_end in scanned.page_spans():
+            for start, end in fill_chunks(scanned, page_start, page_end, self.max_tokens):
                 yield Passage(start, end)
 
 
@@ -77,20 +77,20 @@ class HeadingSection:
     path: tuple[str, ...] = ()
 
 
-def sections(reading: ScannedText, max_level: int = 6) -> Iterator[HeadingSection]:
+def sections(scanned: ScannedText, max_level: int = 6) -> Iterator[HeadingSection]:
     """The whole text as sections. What stands before the first heading has an empty path.
 
     A heading with nothing but a deeper heading below it opens that one's section: alone, it would be a chunk that
     matches well and says nothing.
     """
-    headings = [block for block in reading.blocks if block.kind == "heading" and block.level <= max_level]
+    headings = [block for block in scanned.blocks if block.kind == "heading" and block.level <= max_level]
     begin = 0
     path: list[TextBlock] = []
     for heading, following in zip([None, *headings], [*headings, None], strict=True):
         if heading:
             path = [*(above for above in path if above.level < heading.level), heading]
-        end = following.start if following else len(reading.text)
-        if heading and following and following.level > heading.level and not reading.text[heading.end : end].strip():
+        end = following.start if following else len(scanned.text)
+        if heading and following and following.level > heading.level and not scanned.text[heading.end : end].strip():
             continue
         yield HeadingSection(begin, end, tuple(block.title for block in path if block.title))
         begin = end
@@ -105,9 +105,9 @@ class HeadingChunker(Chunker):
         default=6, ge=1, le=6, description="Deepest heading that begins a section of its own: 2 stops at `##`."
     )
 
-    def passages(self, reading: ScannedText) -> Iterator[Passage]:
-        for section in sections(reading, self.max_level):
-            for start, end in packed(reading, section.start, section.end, self.max_tokens):
+    def passages(self, scanned: ScannedText) -> Iterator[Passage]:
+        for section in sections(scanned, self.max_level):
+            for start, end in fill_chunks(scanned, section.start, section.end, self.max_tokens):
                 yield Passage(start, end, section.path)
 
 
@@ -133,18 +133,18 @@ class ParentChildChunker(Chunker):
             )
         return self
 
-    def passages(self, reading: ScannedText) -> Iterator[Passage]:
-        for part in self._parts(reading):
-            for start, end in packed(reading, part.start, part.end, self.parent_tokens):
+    def passages(self, scanned: ScannedText) -> Iterator[Passage]:
+        for part in self._parts(scanned):
+            for start, end in fill_chunks(scanned, part.start, part.end, self.parent_tokens):
                 yield Passage(start, end, part.path, "parent")
-                for child_start, child_end in packed(reading, start, end, self.child_tokens):
+                for child_start, child_end in fill_chunks(scanned, start, end, self.child_tokens):
                     yield Passage(child_start, child_end, part.path, "child")
 
-    def _parts(self, reading: ScannedText) -> Iterator[HeadingSection]:
+    def _parts(self, scanned: ScannedText) -> Iterator[HeadingSection]:
         """What parents must stay within."""
         if self.parents == "sections":
-            yield from sections(reading)
+            yield from sections(scanned)
         elif self.parents == "pages":
-            yield from (HeadingSection(start, end) for start, end in reading.page_spans())
+            yield from (HeadingSection(start, end) for start, end in scanned.page_spans())
         else:
-            yield HeadingSection(0, len(reading.text))
+            yield HeadingSection(0, len(scanned.text))

@@ -47,17 +47,13 @@ def sentences(text: str, start: int, end: int, *, lower_case: bool = False) -> I
     """
     begin = start
     for match in _END.finditer(text, start, end):
-        following = _next_position(text, match.end(), end)
+        space = _NEXT.match(text, match.end(), end)
+        following = space.end() if space else match.end()
         if following < end and _is_end(text, start, match, following, lower_case):
             yield begin, following
             begin = following
     if begin < end:
         yield begin, end
-
-
-def _next_position(text: str, position: int, end: int) -> int:
-    space = _NEXT.match(text, position, end)
-    return space.end() if space else position
 
 
 def _is_end(text: str, start: int, match: re.Match[str], following: int, lower_case: bool) -> bool:

@@ -63,16 +63,12 @@ def looks_like_a_path(name: str) -> bool:
 def state(folder: Path) -> str:
     """Some digits that change when the weights, the options or the vocabulary do."""
     whole = hashlib.sha256()
-    for file in _files(folder):
-        facts = file.stat()
-        part = _hash(file, facts.st_size, facts.st_mtime_ns)
-        whole.update(f"{file.relative_to(folder).as_posix()}\0{facts.st_size}\0{part}\n".encode())
+    for file in sorted(each for each in folder.rglob("*") if each.suffix in WHAT_COUNTS and each.is_file()):
+        place, facts = file.relative_to(folder), file.stat()
+        if not any(part.startswith(".") for part in place.parts):
+            part = _hash(file, facts.st_size, facts.st_mtime_ns)
+            whole.update(f"{place.as_posix()}\0{facts.st_size}\0{part}\n".encode())
     return whole.hexdigest()[:DIGITS]
-
-
-def _files(folder: Path) -> list[Path]:
-    found = (file for file in folder.rglob("*") if file.suffix in WHAT_COUNTS and file.is_file())
-    return sorted(file for file in found if not any(part.startswith(".") for part in file.relative_to(folder).parts))
 
 
 @cache
@@ -113,7 +109,7 @@ def is_here(name: str) -> bool:
 
 
 def check_hub(name: str) -> None:
-    """Refuse in a sentence what cannot be downloaded, before anything heavy is begun."""
+    """Refuse what cannot be downloaded in a sentence, before anything heavy is loaded."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
@@ -140,7 +136,7 @@ def check_hub(name: str) -> None:
 
 
 def quieten() -> None:
-    """What is wrong is said in our sentence; the library would say it many times over before."""
+    """Errors become our own sentences; the library would log each many times over before."""
     from huggingface_hub.utils import logging
 
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]

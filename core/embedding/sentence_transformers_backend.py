@@ -70,7 +70,7 @@ TOKENS_A_BATCH = 2048  # enough to keep the matrix units busy, little enough to 
 class SentenceTransformersEmbedder:
     """`name` is the default model, another model's name, or a folder; `number_format` is bf16 or fp32.
 
-    A folder's state is part of the id. Where the name says a state, the folder must be in it once vectors are wanted.
+    A folder's state is part of the id. Where the name has a state, the folder must be in it when vectors are made.
     """
 
     spreads: ClassVar[bool] = True  # the id is all that another machine needs to compute the same
@@ -94,7 +94,7 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def _identity(self) -> str:
-        """Taken once: what is loaded is in the state that the id says."""
+        """Read once: what is loaded is in the state that the id names."""
         if self._state:
             return f"{self.name}#{self._state}"
         folder = self._local
@@ -121,41 +121,41 @@ class SentenceTransformersEmbedder:
         return offsets(self._tokenizer, text)
 
     def _embed(self, texts: list[str], purpose: Purpose) -> Vectors:
+        """Texts of like length go together, so that little is computed for padding.
+
+        Queries have no padding at all: so one has the vector in an evaluation that it has in a search, where it comes
+        alone.
+        """
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         encode = self._network.encode_query if purpose == "query" else self._network.encode_document
+        limit = int(self._network.max_seq_length or 512)
+        lengths = [min(len(each.ids), limit) for each in self._tokenizer.encode_batch_fast(texts)]
         with self._one_at_a_time:
-            for batch in self._batches(texts, padded=purpose != "query"):
-                made = encode(
+            for batch in batches_of(lengths, padded=purpose != "query"):
+                vectors[batch] = encode(
                     [texts[index] for index in batch],
                     batch_size=len(batch),
                     show_progress_bar=False,
                     normalize_embeddings=True,
                 )
-                vectors[batch] = made
         return vectors
-
-    def _batches(self, texts: list[str], *, padded: bool = True) -> Iterator[list[int]]:
-        """Texts of like length together, so that little is computed for padding; the order is fixed by the texts.
-
-        Without padding a query has the vector in an evaluation that it has in a search, where it comes alone.
-        """
-        limit = int(self._network.max_seq_length or 512)
-        lengths = [min(len(each.ids), limit) for each in self._tokenizer.encode_batch_fast(texts)]
-        return _alike(lengths, padded=padded)
 
     def _embed_tokens(self, texts: list[str]) -> list[Vectors]:
         """Long texts go in windows, cut between tokens, so that rows and `tokenize`'s ranges correspond."""
-        before, after = _specials(self._tokenizer)
+        # What the tokenizer puts around a text, such as [CLS] and [SEP].
+        plain, framed = self._tokenizer.encode("a", add_special_tokens=False).ids, self._tokenizer.encode("a").ids
+        at = next(at for at in range(len(framed)) if framed[at : at + len(plain)] == plain)
+        before, after = framed[:at], framed[at + len(plain) :]
         room = max(1, int(self._network.max_seq_length or 512) - len(before) - len(after))
         encoded = [each.ids for each in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
         windows = [(text, at) for text, ids in enumerate(encoded) for at in range(0, len(ids), room)]
         parts: dict[tuple[int, int], Vectors] = {}
         with self._one_at_a_time:
-            for batch in _alike([min(room, len(encoded[text]) - at) for text, at in windows]):
+            for batch in batches_of([min(room, len(encoded[text]) - at) for text, at in windows]):
                 chosen = [windows[index] for index in batch]
                 inputs = [[*before, *encoded[text][at : at + room], *after] for text, at in chosen]
-                for window, ids, made in zip(chosen, inputs, _token_rows(self._network, inputs), strict=True):
-                    parts[window] = made[len(before) : len(ids) - len(after)]
+                for window, ids, rows in zip(chosen, inputs, _token_rows(self._network, inputs), strict=True):
+                    parts[window] = rows[len(before) : len(ids) - len(after)]
         none = np.empty((0, self.dimension), np.float32)
         by_text: list[list[Vectors]] = [[] for _ in texts]
         for text, at in windows:
@@ -164,7 +164,7 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def _folder(self) -> Path | None:
-        """Where the model lies, in the state that is asked for; None where the hub is to be asked."""
+        """The model's folder, in the state that its name says; None where the model is one of the hub."""
         if self.name == model_files.NAME:
             return model_files.checked_folder()
         if self._state:
@@ -202,12 +202,12 @@ class SentenceTransformersEmbedder:
         try:
             return SentenceTransformer(name, device="cpu", local_files_only=here, model_kwargs={"dtype": number})
         except Exception as error:  # a broken folder or a cut line raises whatever the reading library raises
-            said = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise EmbeddingError(f"The model {self.name!r} cannot be loaded: {said} {model_files.WAY_OUT}") from error
+            why = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise EmbeddingError(f"The model {self.name!r} cannot be loaded: {why} {model_files.WAY_OUT}") from error
 
 
 def runtime() -> Any:
-    """What models run on, which reads these when it is first imported. Its threads are as many as the cores."""
+    """torch, which reads these variables when it is first imported. It has as many threads as there are cores."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     # Threads that spin while they wait halve the speed as soon as anything else, such as PostgreSQL, wants a core.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -216,8 +216,11 @@ def runtime() -> Any:
     return torch
 
 
-def _alike(lengths: Sequence[int], *, padded: bool = True) -> Iterator[list[int]]:
-    """Indexes in batches of like length, or the same one, the longest first; equal lengths give equal batches."""
+def batches_of(lengths: Sequence[int], *, padded: bool = True) -> Iterator[list[int]]:
+    """Indexes of texts in batches of like length, the longest first; the same lengths give the same batches.
+
+    Without padding all of a batch have one length.
+    """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
         if batch:
@@ -228,13 +231,6 @@ def _alike(lengths: Sequence[int], *, padded: bool = True) -> Iterator[list[int]
         batch.append(index)
     if batch:
         yield batch
-
-
-def _specials(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """What the tokenizer puts before and behind a text, such as [CLS] and [SEP]."""
-    plain, framed = tokenizer.encode("a", add_special_tokens=False).ids, tokenizer.encode("a").ids
-    at = next(at for at in range(len(framed)) if framed[at : at + len(plain)] == plain)
-    return framed[:at], framed[at + len(plain) :]
 
 
 def _token_rows(network: SentenceTransformer, inputs: Sequence[Sequence[int]]) -> Vectors:

@@ -26,7 +26,7 @@ Ranks = tuple[int | None, ...]  # one document's rank in every leg, from 1, None
 
 @dataclass(frozen=True, slots=True)
 class LegRanking:
-    """What one leg returned, best first; the position is the rank. An empty one is a leg that found nothing.
+    """What one leg returned, best first; the position is the rank. It is empty where the leg found nothing.
 
     `bounds` are the least and the greatest score that the leg could give to any document, infinite where there is none.
     """
@@ -37,15 +37,6 @@ class LegRanking:
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        self._check_numbers()
-        ids = {candidate.id for candidate in self.candidates}
-        if len(ids) < len(self.candidates):
-            twice = Counter(candidate.id for candidate in self.candidates).most_common(1)[0][0]
-            raise InputError(
-                f"The leg {self.leg!r} returned {twice!r} more than once. Keep its best place only before fusing."
-            )
-
-    def _check_numbers(self) -> None:
         if not (math.isfinite(self.weight) and self.weight >= 0):
             raise SpecError(f"The leg {self.leg!r} has the weight {self.weight}. Give it a number from 0 up.")
         for candidate in self.candidates:
@@ -56,6 +47,12 @@ class LegRanking:
                 )
         if self.bounds is not None and not self.bounds[0] < self.bounds[1]:  # NaN is refused by this as well
             raise SpecError(f"The leg {self.leg!r} has the bounds {self.bounds}. The first must be below the second.")
+        ids = {candidate.id for candidate in self.candidates}
+        if len(ids) < len(self.candidates):
+            twice = Counter(candidate.id for candidate in self.candidates).most_common(1)[0][0]
+            raise InputError(
+                f"The leg {self.leg!r} returned {twice!r} more than once. Keep its best place only before fusing."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +90,9 @@ class Fusion(BaseModel, ABC):
 
     @abstractmethod
     def score_documents(
-        self, rankings: Sequence[LegRanking], found: Mapping[str, Ranks]
+        self, rankings: Sequence[LegRanking], ranks: Mapping[str, Ranks]
     ) -> Mapping[str, DocumentScore]:
-        """The mark of each document that was found."""
+        """The score of each document, with each leg's part in it."""
 
     @abstractmethod
     def ceiling(self, rankings: Sequence[LegRanking]) -> float | None:
@@ -124,34 +121,43 @@ class Fusion(BaseModel, ABC):
         """Every document's ranks; under `drop` only of those that all legs with a say returned."""
         places = [{candidate.id: rank for rank, candidate in enumerate(ranking.candidates, 1)} for ranking in rankings]
         ids = dict.fromkeys(candidate.id for ranking in rankings for candidate in ranking.candidates)
-        found = {unit: tuple(place.get(unit) for place in places) for unit in ids}
+        all_ranks = {unit: tuple(place.get(unit) for place in places) for unit in ids}
         if self.absent != "drop":
-            return found
+            return all_ranks
         wanted = [place for place, ranking in zip(places, rankings, strict=True) if self.weight_of(ranking) > 0]
-        return {unit: ranks for unit, ranks in found.items() if all(unit in place for place in wanted)}
+        return {unit: ranks for unit, ranks in all_ranks.items() if all(unit in place for place in wanted)}
 
     def tie_order(self, rankings: Sequence[LegRanking]) -> list[int]:
-        """The legs' places in the order in which they are asked for a rank among equals: those without a say last."""
+        """The legs' places in the order in which their ranks decide among equals: those without a say last."""
         return sorted(range(len(rankings)), key=lambda place: self.weight_of(rankings[place]) <= 0)
 
     def fuse(self, rankings: Sequence[LegRanking]) -> list[FusedHit]:
         """Score descending, then the rank in the first leg that has the document, then the id, bytewise."""
-        _refuse_namesakes(rankings)
-        found = self.ranks_by_document(rankings)
-        marks = self.score_documents(rankings, found)
+        for name, times in Counter(ranking.leg for ranking in rankings).items():
+            if times > 1:
+                raise SpecError(
+                    f"{times} legs are called {name!r}, so nobody could tell whose score is whose. Rename one."
+                )
+        ranks = self.ranks_by_document(rankings)
+        scores = self.score_documents(rankings, ranks)
         ceiling = self.ceiling(rankings)
-        _refuse_overflow(marks.values(), ceiling)
-        asked = self.tie_order(rankings)
+        parts = (part for each in scores.values() for part in (each.score, *each.parts) if part is not None)
+        if not all(map(math.isfinite, parts)) or not math.isfinite(ceiling or 0.0):
+            raise SpecError(
+                "The weighted scores of these legs add up to more than a floating-point number holds. "
+                "Lower the weights, or normalise the scores."
+            )
+        legs = self.tie_order(rankings)
 
         def place(unit: str) -> tuple[float, int, bytes]:
-            before = next(rank for leg in asked if (rank := found[unit][leg]) is not None)
-            return -marks[unit].score, before, unit.encode("utf-8", "surrogatepass")
+            before = next(rank for leg in legs if (rank := ranks[unit][leg]) is not None)
+            return -scores[unit].score, before, unit.encode("utf-8", "surrogatepass")
 
-        return [_fused(unit, found[unit], marks[unit], rankings, ceiling) for unit in sorted(found, key=place)]
+        return [_hit(unit, ranks[unit], scores[unit], rankings, ceiling) for unit in sorted(ranks, key=place)]
 
 
 class WeightedFusion(Fusion):
-    """A fusion in which legs have weights, unless it is told to ignore them."""
+    """A fusion in which legs have weights, unless `weighted` is off."""
 
     weighted: bool = Field(True, description="Count each leg by its weight; off, all legs count alike.")
 
@@ -168,42 +174,21 @@ def total(contributions: Iterable[float]) -> float:
     return added
 
 
-def _fused(
-    unit: str, ranks: Ranks, mark: DocumentScore, rankings: Sequence[LegRanking], ceiling: float | None
+def _hit(
+    unit: str, ranks: Ranks, score: DocumentScore, rankings: Sequence[LegRanking], ceiling: float | None
 ) -> FusedHit:
-    scores: list[LegScore] = []
+    legs: list[LegScore] = []
     imputed: list[tuple[str, float]] = []
-    for ranking, rank, part, normalised in zip(rankings, ranks, mark.parts, mark.normalised, strict=True):
+    for ranking, rank, part, normalised in zip(rankings, ranks, score.parts, score.normalised, strict=True):
         if rank is not None:
             raw = ranking.candidates[rank - 1].score
-            scores.append(LegScore(ranking.leg, rank, raw, 0.0 if part is None else part, normalised))
+            legs.append(LegScore(ranking.leg, rank, raw, 0.0 if part is None else part, normalised))
         elif part is not None:
             imputed.append((ranking.leg, part))
-    return FusedHit(unit, mark.score, _relative(mark.score, ceiling), tuple(scores), tuple(imputed))
-
-
-def _relative(score: float, ceiling: float | None) -> float:
-    if ceiling is None:
-        return score
-    if ceiling == 0:
-        return 0.0  # no leg has a say: nothing was attained
-    return min(score / ceiling, 1.0)  # a mean of ones, added in thirds or so, may be off by a last digit
-
-
-def _refuse_namesakes(rankings: Sequence[LegRanking]) -> None:
-    names = Counter(ranking.leg for ranking in rankings)
-    for name, times in names.items():
-        if times > 1:
-            raise SpecError(f"{times} legs are called {name!r}, so nobody could tell whose score is whose. Rename one.")
-
-
-def _refuse_overflow(marks: Iterable[DocumentScore], ceiling: float | None) -> None:
-    parts = (part for mark in marks for part in (mark.score, *mark.parts) if part is not None)
-    if not all(map(math.isfinite, parts)) or not math.isfinite(ceiling or 0.0):
-        raise SpecError(
-            "The weighted scores of these legs add up to more than a floating-point number holds. "
-            "Lower the weights, or normalise the scores."
-        )
+    relative = score.score
+    if ceiling is not None:  # 0 where no leg has a say; and a mean of ones, added in thirds, may be off by a last digit
+        relative = min(score.score / ceiling, 1.0) if ceiling else 0.0
+    return FusedHit(unit, score.score, relative, tuple(legs), tuple(imputed))
 
 
 fusions: Registry[type[Fusion]] = Registry("fusion")
@@ -231,23 +216,24 @@ class Additive(Fusion):
     """A fusion that adds up, leg by leg."""
 
     @abstractmethod
-    def columns(self, heard: Sequence[LegRanking]) -> list[LegContribution]:
-        """What each leg that has a say adds."""
+    def contribution(self, ranking: LegRanking, voting: Sequence[LegRanking]) -> LegContribution:
+        """What one of the legs that have a say adds."""
 
     def spread(self, parts: Sequence[float | None]) -> Sequence[float | None]:
         """One document's parts after a look at all of them, for methods in which the number of finds counts."""
         return parts
 
     def score_documents(
-        self, rankings: Sequence[LegRanking], found: Mapping[str, Ranks]
+        self, rankings: Sequence[LegRanking], ranks: Mapping[str, Ranks]
     ) -> Mapping[str, DocumentScore]:
-        heard = self.voting_legs(rankings)
-        columns = {leg.leg: column for leg, column in zip(heard, self.columns(heard), strict=True)}
-        aligned = [columns.get(ranking.leg) for ranking in rankings]
-        return {unit: self._mark(aligned, ranks) for unit, ranks in found.items()}
-
-    def _mark(self, columns: Sequence[LegContribution | None], ranks: Ranks) -> DocumentScore:
-        pairs = list(zip(columns, ranks, strict=True))
-        parts = tuple(self.spread([column.part(rank) if column else None for column, rank in pairs]))
-        normalised = tuple(column.normal(rank) if column else None for column, rank in pairs)
-        return DocumentScore(total(part for part in parts if part is not None), parts, normalised)
+        voting = self.voting_legs(rankings)
+        by_leg = {ranking.leg: self.contribution(ranking, voting) for ranking in voting}
+        aligned = [by_leg.get(ranking.leg) for ranking in rankings]
+        scores = {}
+        for unit, unit_ranks in ranks.items():
+            pairs = list(zip(aligned, unit_ranks, strict=True))
+            parts = tuple(self.spread([leg.part(rank) if leg else None for leg, rank in pairs]))
+            normalised = tuple(leg.normal(rank) if leg else None for leg, rank in pairs)
+            added = total(part for part in parts if part is not None)
+            scores[unit] = DocumentScore(added, parts, normalised)
+        return scores

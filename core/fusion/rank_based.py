@@ -25,10 +25,7 @@ class Rankwise(WeightedFusion, Additive):
     def share(self, ranking: LegRanking, place: int) -> float:
         """What the leg adds to the document at a place, counted from 0."""
 
-    def columns(self, heard: Sequence[LegRanking]) -> list[LegContribution]:
-        return [self._column(ranking) for ranking in heard]
-
-    def _column(self, ranking: LegRanking) -> LegContribution:
+    def contribution(self, ranking: LegRanking, voting: Sequence[LegRanking]) -> LegContribution:  # noqa: ARG002
         after = len(ranking.candidates)
         bottom = self.share(ranking, after) if self.absent == "bottom_rank" else None
         return LegContribution([self.share(ranking, place) for place in range(after)], bottom)
@@ -94,11 +91,9 @@ class IsrFusion(WeightedFusion, Additive):
         "zero", description="A document that a leg did not return gets nothing from it, or is dropped."
     )
 
-    def columns(self, heard: Sequence[LegRanking]) -> list[LegContribution]:
-        return [
-            LegContribution([self.weight_of(ranking) / rank**2 for rank in range(1, len(ranking.candidates) + 1)])
-            for ranking in heard
-        ]
+    def contribution(self, ranking: LegRanking, voting: Sequence[LegRanking]) -> LegContribution:  # noqa: ARG002
+        weight = self.weight_of(ranking)
+        return LegContribution([weight / rank**2 for rank in range(1, len(ranking.candidates) + 1)])
 
     def spread(self, parts: Sequence[float | None]) -> Sequence[float | None]:
         times = self._times(sum(part is not None for part in parts))
@@ -109,5 +104,5 @@ class IsrFusion(WeightedFusion, Additive):
 
     def ceiling(self, rankings: Sequence[LegRanking]) -> float:
         """Of a document that is first in every leg."""
-        heard = self.voting_legs(rankings)
-        return total(self._times(len(heard)) * self.weight_of(ranking) for ranking in heard)
+        voting = self.voting_legs(rankings)
+        return total(self._times(len(voting)) * self.weight_of(ranking) for ranking in voting)

@@ -30,10 +30,7 @@ class LinearFusion(Additive):
     def uses_weights(self) -> bool:
         return True
 
-    def columns(self, heard: Sequence[LegRanking]) -> list[LegContribution]:
-        return [self._column(ranking) for ranking in heard]
-
-    def _column(self, ranking: LegRanking) -> LegContribution:
+    def contribution(self, ranking: LegRanking, voting: Sequence[LegRanking]) -> LegContribution:  # noqa: ARG002
         values = normalised(ranking, self.normalize)
         weight = self.weight_of(ranking)
         least = weight * min(values, default=0.0) if self.absent == "least" else None
@@ -71,10 +68,7 @@ class CombMnzFusion(WeightedFusion, Additive):
         "zero", description="A document that a leg did not return gets nothing from it, or is dropped."
     )
 
-    def columns(self, heard: Sequence[LegRanking]) -> list[LegContribution]:
-        return [self._column(ranking) for ranking in heard]
-
-    def _column(self, ranking: LegRanking) -> LegContribution:
+    def contribution(self, ranking: LegRanking, voting: Sequence[LegRanking]) -> LegContribution:  # noqa: ARG002
         values = normalised(ranking, self.normalize)
         return LegContribution([self.weight_of(ranking) * value for value in values], None, values)
 
@@ -86,8 +80,8 @@ class CombMnzFusion(WeightedFusion, Additive):
         """The weights' sum times the legs, where the normalisation ends at 1."""
         if self.normalize not in BOUNDED:
             return None
-        heard = self.voting_legs(rankings)
-        return total(len(heard) * self.weight_of(ranking) for ranking in heard)
+        voting = self.voting_legs(rankings)
+        return total(len(voting) * self.weight_of(ranking) for ranking in voting)
 
 
 class Averaged(Additive):
@@ -100,9 +94,9 @@ class Averaged(Additive):
         "is dropped.",
     )
 
-    def columns(self, heard: Sequence[LegRanking]) -> list[LegContribution]:
-        absent = 0.0 if self.absent == "zero" else None
-        return [LegContribution(values := normalised(ranking, self.normalize), absent, values) for ranking in heard]
+    def contribution(self, ranking: LegRanking, voting: Sequence[LegRanking]) -> LegContribution:  # noqa: ARG002
+        values = normalised(ranking, self.normalize)
+        return LegContribution(values, 0.0 if self.absent == "zero" else None, values)
 
     def ceiling(self, rankings: Sequence[LegRanking]) -> float | None:
         """1, where the normalisation ends there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,26 +26,21 @@ class BordaFusion(WeightedFusion, Additive):
         "or is dropped.",
     )
 
-    def columns(self, heard: Sequence[LegRanking]) -> list[LegContribution]:
-        nominated = _nominated(heard)
-        return [self._column(ranking, nominated) for ranking in heard]
-
-    def _column(self, ranking: LegRanking, nominated: int) -> LegContribution:
-        weight, returned = self.weight_of(ranking), len(ranking.candidates)
+    def contribution(self, ranking: LegRanking, voting: Sequence[LegRanking]) -> LegContribution:
+        weight, nominated, returned = self.weight_of(ranking), _nominated(voting), len(ranking.candidates)
+        points = [weight * (nominated - place) for place in range(returned)]
         # The points left are 1 to c - n: (c - n + 1) / 2 each. None are left where the leg returned everything.
         left = weight * (nominated - returned + 1) / 2 if nominated > returned else 0.0
-        return LegContribution(
-            [weight * (nominated - place) for place in range(returned)], left if self.absent == "remaining" else None
-        )
+        return LegContribution(points, left if self.absent == "remaining" else None)
 
     def ceiling(self, rankings: Sequence[LegRanking]) -> float:
         """Of a document that is first in every leg."""
-        heard = self.voting_legs(rankings)
-        return total(self.weight_of(ranking) * _nominated(heard) for ranking in heard)
+        voting = self.voting_legs(rankings)
+        return total(self.weight_of(ranking) * _nominated(voting) for ranking in voting)
 
 
-def _nominated(heard: Sequence[LegRanking]) -> int:
-    return len({candidate.id for ranking in heard for candidate in ranking.candidates})
+def _nominated(voting: Sequence[LegRanking]) -> int:
+    return len({candidate.id for ranking in voting for candidate in ranking.candidates})
 
 
 ROUNDING = 1e-12  # of the greatest weight, a leg: 0.1 + 0.2 against 0.3 is a draw
@@ -69,32 +64,29 @@ class CondorcetFusion(WeightedFusion):
     )
 
     def score_documents(
-        self, rankings: Sequence[LegRanking], found: Mapping[str, Ranks]
+        self, rankings: Sequence[LegRanking], ranks: Mapping[str, Ranks]
     ) -> Mapping[str, DocumentScore]:
-        places = self._places(rankings, found)
-        weights = [self.weight_of(ranking) for ranking in rankings]
-        return {
-            unit: self._mark(places, weights, document, ranks) for document, (unit, ranks) in enumerate(found.items())
-        }
-
-    def _places(self, rankings: Sequence[LegRanking], found: Mapping[str, Ranks]) -> Any:
-        """Legs by documents. NaN compares as neither lower nor higher, which is what no vote is."""
+        # Legs by documents. NaN compares as neither lower nor higher, which is what no vote is.
         bottom = float("nan") if self.absent == "zero" else float("inf")
-        rows = [[bottom if rank is None else rank for rank in ranks] for ranks in found.values()]
-        return np.array(rows, dtype=float).reshape(len(found), len(rankings)).T
-
-    def _mark(self, places: Any, weights: Sequence[float], document: int, ranks: Ranks) -> DocumentScore:
-        own = places[:, document : document + 1]
-        higher, lower = own < places, own > places
-        greatest = max(weights) or 1.0  # shares of the greatest weight: a sum of weights themselves could overflow
-        margin = np.zeros(places.shape[1])
-        for leg, weight in enumerate(weights):
-            margin += weight / greatest * (higher[leg].astype(float) - lower[leg])
-        draw = np.abs(margin) <= ROUNDING * len(weights)
-        score = float(((margin > 0) & ~draw).sum() + draw.sum() / 2)
-        votes = [weight * int(count) for weight, count in zip(weights, higher.sum(axis=1), strict=True)]
-        parts = tuple(None if rank is None else vote for rank, vote in zip(ranks, votes, strict=True))
-        return DocumentScore(score, parts, (None,) * len(parts))
+        rows = [[bottom if rank is None else rank for rank in own] for own in ranks.values()]
+        places = np.array(rows, dtype=float).reshape(len(ranks), len(rankings)).T
+        weights = [self.weight_of(ranking) for ranking in rankings]
+        greatest = (
+            max(weights, default=0.0) or 1.0
+        )  # shares of the greatest weight: a sum of weights themselves could overflow
+        scores = {}
+        for document, (unit, own_ranks) in enumerate(ranks.items()):
+            own = places[:, document : document + 1]
+            higher, lower = own < places, own > places
+            margin = np.zeros(places.shape[1])
+            for leg, weight in enumerate(weights):
+                margin += weight / greatest * (higher[leg].astype(float) - lower[leg])
+            draw = np.abs(margin) <= ROUNDING * len(weights)
+            wins = float(((margin > 0) & ~draw).sum() + draw.sum() / 2)
+            votes = [weight * int(count) for weight, count in zip(weights, higher.sum(axis=1), strict=True)]
+            parts = tuple(None if rank is None else vote for rank, vote in zip(own_ranks, votes, strict=True))
+            scores[unit] = DocumentScore(wins, parts, (None,) * len(parts))
+        return scores
 
     def ceiling(self, rankings: Sequence[LegRanking]) -> float:
         """Of a document that beats all others; 0 without any."""

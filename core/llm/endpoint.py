@@ -41,34 +41,27 @@ def endpoint_from(environment: Mapping[str, str], *, url: str | None = None, mod
             f"as http://localhost:11434/v1, {MODEL} to a model there and, if it wants one, {KEY} to a key."
         )
     url = checked_url(url, URL if url == home else "The language model's url")
-    prices = _prices(environment)
-    return Endpoint(url, model, key_for(url, environment.get(KEY, ""), home, URL), _cap(environment, prices), prices)
-
-
-def _cap(environment: Mapping[str, str], prices: Prices | None) -> Cap:
-    tokens, cost = _number(environment, MAX_TOKENS), _number(environment, MAX_COST)
-    if cost is not None and prices is None:
-        raise SpecError(f"{MAX_COST} needs prices per million tokens: set {PRICE_SENT} and {PRICE_ANSWERED} too.")
-    return Cap(DEFAULT_MAX_TOKENS if tokens is None else int(tokens), cost)
-
-
-def _prices(environment: Mapping[str, str]) -> Prices | None:
     sent, answered = _number(environment, PRICE_SENT), _number(environment, PRICE_ANSWERED)
     if (sent is None) != (answered is None):
         raise SpecError(f"A cost is made of both prices: set {PRICE_SENT} and {PRICE_ANSWERED}, or neither.")
-    return None if sent is None or answered is None else Prices(sent, answered)
+    prices = None if sent is None or answered is None else Prices(sent, answered)
+    tokens, cost = _number(environment, MAX_TOKENS), _number(environment, MAX_COST)
+    if cost is not None and prices is None:
+        raise SpecError(f"{MAX_COST} needs prices per million tokens: set {PRICE_SENT} and {PRICE_ANSWERED} too.")
+    cap = Cap(DEFAULT_MAX_TOKENS if tokens is None else int(tokens), cost)
+    return Endpoint(url, model, key_for(url, environment.get(KEY, ""), home, URL), cap, prices)
 
 
 def _number(environment: Mapping[str, str], name: str) -> float | None:
-    given = environment.get(name, "").strip()
-    if not given:
+    value = environment.get(name, "").strip()
+    if not value:
         return None
     try:
-        number = float(given.replace("_", ""))
+        number = float(value.replace("_", ""))
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and number >= 0):
-        raise SpecError(f"{name} is {given!r}. Give a number that is not negative.")
+        raise SpecError(f"{name} is {value!r}. Give a number that is not negative.")
     return number
 
 

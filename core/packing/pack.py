@@ -7,7 +7,7 @@ import hashlib
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
@@ -36,11 +36,7 @@ BETWEEN = "\n\n"
 
 def token_counter(embedder: Embedder) -> TokenCounter:
     """Counts by the model's own tokenizer. Special tokens are empty, and no part of a text."""
-
-    def counted(text: str) -> int:
-        return sum(end > start for start, end in embedder.tokenize(text))
-
-    return counted
+    return lambda text: sum(end > start for start, end in embedder.tokenize(text))
 
 
 def mark_for(query: str, drafts: Sequence[ContextDraft]) -> str:
@@ -75,7 +71,7 @@ def mark_of(hit: Hit) -> float:
 
 
 def by_mark(hits: Sequence[Hit]) -> list[Hit]:
-    """Reranked hits by their mark, those beyond the reranker's depth behind them; ties keep their rank, then go by id.
+    """Reranked hits by their mark, then those beyond the reranker's depth; ties keep their rank, then go by id.
 
     Where nothing was reranked the rank decides: it is the order of the scores, ties settled.
     """
@@ -83,47 +79,40 @@ def by_mark(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def assembled(hits: Sequence[Hit], around: Around, packing: Packing) -> tuple[list[ContextDraft], list[ContextDraft]]:
-    """The chunks in order, each once; and the hits that were in already."""
-    primaries, repeated = _primaries(hits, around)
-    taken = {draft.id for draft in primaries}
-    drafts: list[ContextDraft] = []
-    for primary in primaries:
-        drafts.append(primary)
-        parent = around.parents.get(primary.id)
-        if packing.include_parents and parent is not None and parent.id not in taken:
-            taken.add(parent.id)
-            drafts.append(_added(parent, "parent", primary.hit))
-    for draft in _neighbourhood(primaries, around):
-        if draft.id not in taken:
-            taken.add(draft.id)
-            drafts.append(draft)
-    return drafts, repeated
+    """The chunks in order, each once; and the hits that were in already.
 
-
-def _neighbourhood(primaries: Sequence[ContextDraft], around: Around) -> Iterator[ContextDraft]:
-    for primary in primaries:
-        yield from (_added(each, "sibling", primary.hit) for each in around.siblings.get(primary.id, ()))
-    for primary in primaries:
-        yield from (_added(each, "neighbour", primary.hit) for each in around.neighbours.get(primary.id, ()))
-
-
-def _primaries(hits: Sequence[Hit], around: Around) -> tuple[list[ContextDraft], list[ContextDraft]]:
-    once: dict[str, ContextDraft] = {}
+    Hits come first, each followed by its parent; then the siblings of all, then the neighbours of all.
+    """
+    hits_once: dict[str, ContextDraft] = {}
     repeated: list[ContextDraft] = []
     for hit in by_mark(hits):
-        draft = _primary(hit, around.chunks.get(hit.id))
-        if hit.id in once:
+        # A hit as it came in; what is stored of it adds the rows and items, which a hit does not carry.
+        stored = around.chunks.get(hit.id)
+        pages, ranges = _pages(hit.page_first, hit.page_last), ranges_of(stored.metadata) if stored else {}
+        citation = Citation(hit.id, hit.item_id, pages, hit.heading_path, ranges.get("rows"), ranges.get("items"))
+        draft = ContextDraft(hit.id, hit.item_id, "primary", hit.text, hit, citation)
+        if hit.id in hits_once:
             repeated.append(draft)
-        once.setdefault(hit.id, draft)
-    return list(once.values()), repeated
-
-
-def _primary(hit: Hit, stored: StoredChunk | None) -> ContextDraft:
-    """The hit as it came in. What is stored of it adds only rows and items: a hit does not carry those."""
-    pages = _pages(hit.page_first, hit.page_last)
-    ranges = ranges_of(stored.metadata) if stored else {}
-    citation = Citation(hit.id, hit.item_id, pages, hit.heading_path, ranges.get("rows"), ranges.get("items"))
-    return ContextDraft(hit.id, hit.item_id, "primary", hit.text, hit, citation)
+        hits_once.setdefault(hit.id, draft)
+    primaries, drafts = list(hits_once.values()), dict(hits_once)
+    added: dict[str, list[ContextDraft]] = {}
+    for primary in primaries:
+        parent = around.parents.get(primary.id)
+        if packing.include_parents and parent is not None and parent.id not in drafts:
+            drafts[parent.id] = _added(parent, "parent", primary.hit)
+            added[primary.id] = [drafts[parent.id]]
+    in_order = [draft for primary in primaries for draft in (primary, *added.get(primary.id, ()))]
+    nearby: dict[Role, Mapping[str, tuple[StoredChunk, ...]]] = {
+        "sibling": around.siblings,
+        "neighbour": around.neighbours,
+    }
+    for role, chunks in nearby.items():
+        for primary in primaries:
+            for chunk in chunks.get(primary.id, ()):
+                if chunk.id not in drafts:
+                    drafts[chunk.id] = _added(chunk, role, primary.hit)
+                    in_order.append(drafts[chunk.id])
+    return in_order, repeated
 
 
 def _added(chunk: StoredChunk, role: Role, hit: Hit) -> ContextDraft:
@@ -151,7 +140,11 @@ class Fitted:
 
 def fitted(drafts: Sequence[ContextDraft], packing: Packing, mark: str, count_tokens: TokenCounter) -> Fitted:
     """As few go as must. Found by halving, since leaving out more never takes more: few texts need to be counted."""
-    going = list(_going(drafts, packing.min_primary_hits_to_keep))
+    primaries = [draft for draft in drafts if draft.role == "primary"]
+    staying = {draft.id for draft in primaries[: packing.min_primary_hits_to_keep]}
+    going = [
+        draft for role in ORDER_OF_GOING for draft in reversed(drafts) if draft.role == role and draft.id not in staying
+    ]
 
     def left_by(number: int) -> tuple[ContextDraft, ...]:
         gone = {draft.id for draft in going[:number]}
@@ -163,13 +156,6 @@ def fitted(drafts: Sequence[ContextDraft], packing: Packing, mark: str, count_to
     number = bisect_left(range(len(going)), True, key=fits)
     context = rendered(left_by(number), mark)
     return Fitted(left_by(number), tuple(going[:number]), context, count_tokens(context))
-
-
-def _going(drafts: Sequence[ContextDraft], safe: int) -> Iterable[ContextDraft]:
-    primaries = [draft for draft in drafts if draft.role == "primary"]
-    staying = {draft.id for draft in primaries[:safe]}
-    for role in ORDER_OF_GOING:
-        yield from (draft for draft in reversed(drafts) if draft.role == role and draft.id not in staying)
 
 
 DENSE_LEG = "vector"
@@ -189,7 +175,7 @@ async def pack(
     """The context for a query from its reranked hits.
 
     Hits that are whole items, or rows of an attached table, have nothing around them and are packed alone. `dense` is
-    what the vector leg brought up, for the trace; without it, that is gathered from what the hits say of that leg.
+    the vector leg's ranking, for the trace; without it, that is gathered from what the hits say of that leg.
     """
     around = await passages.around(
         store,
@@ -199,67 +185,44 @@ async def pack(
         siblings_on_page=packing.neighbor_same_page,
         on_adjacent_pages=packing.neighbor_cross_page,
     )
-    drafts, repeated = assembled(hits, around, packing)
     # Tokenizing is work for a processor: on the loop it would hold up whatever else is searched.
-    return await asyncio.to_thread(_packed, query, hits, packing, count_tokens, drafts, repeated, dense)
+    return await asyncio.to_thread(_packed, query, hits, around, packing, count_tokens, dense)
 
 
 def _packed(
     query: str,
     hits: Sequence[Hit],
+    around: Around,
     packing: Packing,
     count_tokens: TokenCounter,
-    drafts: Sequence[ContextDraft],
-    repeated: Sequence[ContextDraft],
     dense: Ranking | None,
 ) -> ContextPack:
-    mark = mark_for(query, drafts)
+    drafts, repeated = assembled(hits, around, packing)
+    mark, budget = mark_for(query, drafts), packing.final_max_tokens
     fit = fitted(drafts, packing, mark, count_tokens)
-    chunks = tuple(
-        _chunk(draft, count_tokens(passage(draft, number, mark))) for number, draft in enumerate(fit.kept, start=1)
+    chunks = []
+    for number, draft in enumerate(fit.kept, start=1):
+        tokens, hit = count_tokens(passage(draft, number, mark)), draft.hit
+        chunks.append(
+            PackedChunk(draft.id, draft.item_id, draft.role, draft.text, tokens, mark_of(hit), hit.id, draft.citation)
+        )
+    if dense is None:
+        by_rank = sorted((leg.rank, hit.id, leg.raw) for hit in hits for leg in hit.legs if leg.leg == DENSE_LEG)
+        dense = tuple(dict.fromkeys((chunk_id, raw) for _, chunk_id, raw in by_rank))
+    roles = Counter(draft.role for draft in fit.kept)
+    note = (
+        f"The context takes {fit.tokens:,} tokens, over the budget of {budget:,}: its {len(fit.kept)} hits take that "
+        f"alone, and min_primary_hits_to_keep, {packing.min_primary_hits_to_keep}, keeps them."
     )
     trace = PackTrace(
-        dense_candidates=_dense(hits) if dense is None else dense,
+        dense_candidates=dense,
         rerank_results=tuple((hit.id, mark_of(hit)) for hit in by_mark(hits) if hit.rerank_score is not None),
         tokens=fit.tokens,
-        expansions=_expansions(fit),
-        dropped=(*_repeated(repeated), *_over_budget(fit, packing)),
-        notes=_notes(fit, packing),
+        expansions={"parent": roles["parent"], "sibling": roles["sibling"], "neighbour": roles["neighbour"]},
+        dropped=(
+            *(DroppedChunk(draft.id, draft.role, "the ranking holds it twice") for draft in repeated),
+            *(DroppedChunk(draft.id, draft.role, f"it does not fit into {budget:,} tokens") for draft in fit.gone),
+        ),
+        notes=(note,) if fit.tokens > budget else (),
     )
-    return ContextPack(query, chunks, tuple(chunk.citation for chunk in chunks), trace, fit.context)
-
-
-def _chunk(draft: ContextDraft, tokens: int) -> PackedChunk:
-    return PackedChunk(
-        draft.id, draft.item_id, draft.role, draft.text, tokens, mark_of(draft.hit), draft.hit.id, draft.citation
-    )
-
-
-def _dense(hits: Sequence[Hit]) -> Ranking:
-    found = sorted((leg.rank, hit.id, leg.raw) for hit in hits for leg in hit.legs if leg.leg == DENSE_LEG)
-    return tuple(dict.fromkeys((chunk_id, raw) for _, chunk_id, raw in found))
-
-
-def _expansions(fit: Fitted) -> dict[str, int]:
-    tally = Counter(draft.role for draft in fit.kept)
-    return {"parent": tally["parent"], "sibling": tally["sibling"], "neighbour": tally["neighbour"]}
-
-
-def _repeated(repeated: Sequence[ContextDraft]) -> list[DroppedChunk]:
-    return [DroppedChunk(draft.id, draft.role, "the ranking holds it twice") for draft in repeated]
-
-
-def _over_budget(fit: Fitted, packing: Packing) -> list[DroppedChunk]:
-    reason = f"it does not fit into {packing.final_max_tokens:,} tokens"
-    return [DroppedChunk(draft.id, draft.role, reason) for draft in fit.gone]
-
-
-def _notes(fit: Fitted, packing: Packing) -> tuple[str, ...]:
-    if fit.tokens <= packing.final_max_tokens:
-        return ()
-    note = (
-        f"The context takes {fit.tokens:,} tokens, over the budget of {packing.final_max_tokens:,}: its "
-        f"{len(fit.kept)} hits take that alone, and min_primary_hits_to_keep, {packing.min_primary_hits_to_keep}, "
-        "keeps them."
-    )
-    return (note,)
+    return ContextPack(query, tuple(chunks), tuple(chunk.citation for chunk in chunks), trace, fit.context)

@@ -46,15 +46,15 @@ def packing_from(environment: Mapping[str, str], **options: Any) -> Packing:
 def options_from(kind: type[M], name: str, environment: Mapping[str, str], options: Mapping[str, Any]) -> M:
     """The same for a class that has more options than these; an error begins with its name."""
     variables = {field: environment.get(PREFIX + field.upper(), "").strip() for field in kind.model_fields}
-    given = {field: value for field, value in variables.items() if value and field not in options}
+    used = {field: value for field, value in variables.items() if value and field not in options}
     try:
-        return kind(**{**given, **options})
+        return kind(**{**used, **options})
     except (pydantic.ValidationError, SpecError) as error:
         cause = error if isinstance(error, pydantic.ValidationError) else error.__cause__
         if not isinstance(cause, pydantic.ValidationError):
             raise
-        from_environment = ", ".join(PREFIX + field.upper() for field in given)
-        where = f"{name}, with {from_environment} from the environment," if given else name
+        from_environment = ", ".join(PREFIX + field.upper() for field in used)
+        where = f"{name}, with {from_environment} from the environment," if used else name
         raise SpecError.from_pydantic(where, cause) from cause
 
 
@@ -104,12 +104,14 @@ def _range(found: Range | None) -> str:
 
 
 def _one_line(words: str) -> str:
-    shown = "".join(letter for letter in words if letter.isspace() or not _unseen(letter))
-    return " ".join(shown.split()).replace("|", r"\|")
-
-
-def _unseen(letter: str) -> bool:
-    return unicodedata.category(letter) == "Cc" or unicodedata.bidirectional(letter) in DIRECTIONS
+    """Without letters that nobody sees, and with a bar that is part of a name escaped."""
+    visible = (
+        letter
+        for letter in words
+        if letter.isspace()
+        or not (unicodedata.category(letter) == "Cc" or unicodedata.bidirectional(letter) in DIRECTIONS)
+    )
+    return " ".join("".join(visible).split()).replace("|", r"\|")
 
 
 Role = Literal["primary", "parent", "sibling", "neighbour"]

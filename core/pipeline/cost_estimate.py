@@ -1,4 +1,4 @@
-"""What a variant asks of language models and sends to other machines for one query, told before any of it is done.
+"""What a variant asks of language models and sends to other machines for one query, before any of it is done.
 
 To know what a language model would be sent for a reranking, everything before it is run, unless that sends something
 away itself. Asks no language model, sends nothing to another machine and spends nothing.
@@ -6,7 +6,7 @@ away itself. Asks no language model, sends nothing to another machine and spends
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
@@ -35,7 +35,7 @@ UNTRIED: Final = "how many tokens cannot be told, because the search before it f
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One stage that will ask a language model. `about` says that what it will be sent may yet differ."""
+    """One stage that will ask a language model. With `about`, the texts that it will be sent may yet differ."""
 
     stage: str
     model: str
@@ -48,11 +48,11 @@ class ModelCall:
         return True
 
     def __str__(self) -> str:
-        found, extent = self.estimate, "about" if self.about else "up to"
-        cost = f", {found.cost:.4f} at your prices" if found.cost is not None else ""
+        each, extent = self.estimate, "about" if self.about else "up to"
+        cost = f", {each.cost:.4f} at your prices" if each.cost is not None else ""
         return (
-            f"{self.stage} asks {self.model}: {extent} {found.tokens:,} tokens ({found.sent:,} sent, "
-            f"{found.answered:,} answered){cost}, more where it has to be asked again."
+            f"{self.stage} asks {self.model}: {extent} {each.tokens:,} tokens ({each.sent:,} sent, "
+            f"{each.answered:,} answered){cost}, more where it has to be asked again."
         )
 
 
@@ -76,12 +76,50 @@ async def estimate_calls(context: RequestContext, query: str, variant: Variant) 
 
     A stage that is not set up sends nothing. Running it says what is missing, after what stages before it sent.
     """
-    expansion, embedding = _expansion(context, query, variant), _embedding(context, variant)
-    return (*expansion, *embedding, *await _reranking(context, query, variant, away=bool(embedding)))
+    calls: list[ModelCall | ExternalCall] = []
+    if isinstance(variant.expand, LanguageModelExpansion):
+        with suppress(RankbookError):
+            endpoint = variant.expand.endpoint(context.resources)
+            calls.append(ModelCall("The expansion", endpoint.model, variant.expand.estimate(context.resources, query)))
+    embedding = _embedding(context, variant)
+    calls += embedding
+    sending = _texts_to(variant, context.resources)
+    if sending is None:
+        return tuple(calls)
+    if isinstance(variant.rerank, LanguageModelReranker):
+        # With an embedding elsewhere, the search before it sends something away, and cannot be tried out.
+        estimate = replace(sending, calls=UNKNOWN) if embedding else await _rating(context, query, variant, sending)
+        return (*calls, *([estimate] if estimate else []))
+    return (*calls, sending)
+
+
+async def _rating(
+    context: RequestContext, query: str, variant: Variant, sending: ExternalCall
+) -> ModelCall | ExternalCall | None:
+    """What a language model would be sent for rating the candidates, which everything before it is run for."""
+    rerank = variant.rerank
+    if not isinstance(rerank, LanguageModelReranker):
+        return None
+    # As deep as before: its candidates are those that will be sent.
+    legs = tuple(leg.model_copy(update={"depth": variant.depth_of(leg)}) for leg in variant.legs)
+    about = isinstance(variant.expand, LanguageModelExpansion)
+    later: dict[str, object] = {"rerank": None, "late": None, "pack": None, "min_score": 0.0}
+    if variant.parents_after_rerank:
+        later["parents"] = "none"
+    before = variant.but(legs=legs, expand=None if about else variant.expand, top_k=rerank.depth, **later)
+    try:
+        hits = (await search(context, query, before)).hits
+    except Cancelled:
+        raise
+    except RankbookError:
+        return replace(sending, calls=UNTRIED)
+    if not hits:
+        return None
+    return ModelCall("The reranking", sending.model, rerank.estimate(context.resources, query, hits), about)
 
 
 def asks(context: RequestContext, variant: Variant) -> bool:
-    """Whether any of its stages does, told without searching."""
+    """Whether any of its stages does, without searching."""
     return sends_documents(context, variant) or bool(_embedding(context, variant))
 
 
@@ -92,90 +130,42 @@ def sends_documents(context: RequestContext, variant: Variant) -> bool:
     return bool(more(_embedding(context, variant)))
 
 
-def more(found: Iterable[ModelCall | ExternalCall]) -> list[ModelCall | ExternalCall]:
-    """Those that send more than the query for its embedding, which everybody who searches has made."""
-    return [each for each in found if isinstance(each, ModelCall) or each.what != QUERY]
-
-
-def _expansion(context: RequestContext, query: str, variant: Variant) -> list[ModelCall]:
-    expand = variant.expand
-    if not isinstance(expand, LanguageModelExpansion):
-        return []
-    with suppress(RankbookError):
-        endpoint = expand.endpoint(context.resources)
-        return [ModelCall("The expansion", endpoint.model, expand.estimate(context.resources, query))]
-    return []
-
-
-# -- embeddings --------------------------------------------------------------------------------------------------------
+def more(calls: Iterable[ModelCall | ExternalCall]) -> list[ModelCall | ExternalCall]:
+    """Those that send more than the query for its embedding, which every search sends."""
+    return [each for each in calls if isinstance(each, ModelCall) or each.what != QUERY]
 
 
 def _embedding(context: RequestContext, variant: Variant) -> list[ExternalCall]:
-    with suppress(RankbookError):
-        return list(_embedded(context, variant))
-    return []
-
-
-def _embedded(context: RequestContext, variant: Variant) -> Iterator[ExternalCall]:
-    """The query's, and those of late chunks, where another machine makes them."""
+    """The query's embedding, and that of late chunks, where another machine makes them."""
     late = variant.late if variant.late is not None and variant.late.text_share < 1 else None
-    if late is None and not any(leg.uses_model for leg in variant.legs):
-        return
-    model = (
-        variant.model
-        or search_target(context.store, context.view, variant.chunks).model
-        or (DEFAULT_MODEL if late else "")
-    )
-    sent = embedded_at(context, model)
-    if sent is None:
-        return
-    if any(leg.uses_model for leg in variant.legs):
-        yield sent
-    if late is not None and late.strategy == "precomputed":
-        yield replace(sent, stage=LATE)
-    elif late is not None:
+    embeds = any(leg.uses_model for leg in variant.legs)
+    if late is None and not embeds:
+        return []
+    try:
+        model = variant.model or search_target(context.store, context.view, variant.chunks, variant.model).model
+        sent = embedded_at(context, model or (DEFAULT_MODEL if late else ""))
+    except RankbookError:
+        return []
+    calls = [sent] if sent and embeds else []
+    if sent and late and late.strategy == "precomputed":
+        calls.append(replace(sent, stage=LATE))
+    elif sent and late:
         what = f"the query and the chunks of up to {variant.top_k} documents"
-        calls = f"up to {variant.top_k + 1} calls, more where a document has many chunks or one has to be asked again"
-        yield replace(sent, stage=LATE, what=what, calls=calls)
+        most = f"up to {variant.top_k + 1} calls, more where a document has many chunks or one has to be asked again"
+        calls.append(replace(sent, stage=LATE, what=what, calls=most))
+    return calls
 
 
 def embedded_at(context: RequestContext, model: str) -> ExternalCall | None:
     """Where a query is embedded with the model; None where that is this machine."""
     served = endpoint_of(model if context.view.row.attached is not None else stored_as(model))
-    return (
-        None
-        if served is None or is_here(served.host)
-        else ExternalCall("The embedding", QUERY, served.host, served.name)
-    )
-
-
-# -- reranking ---------------------------------------------------------------------------------------------------------
-
-
-async def _reranking(
-    context: RequestContext, query: str, variant: Variant, *, away: bool
-) -> tuple[ModelCall | ExternalCall, ...]:
-    """`away` says that the search before it sends something to another machine, and cannot be tried out."""
-    rerank, sending = variant.rerank, _texts_to(variant, context.resources)
-    if sending is None:
-        return ()
-    if not isinstance(rerank, LanguageModelReranker):
-        return (sending,)
-    if away:
-        return (replace(sending, calls=UNKNOWN),)
-    try:
-        hits = (await search(context, query, _before_reranking(variant, rerank.depth))).hits
-    except Cancelled:
-        raise
-    except RankbookError:
-        return (replace(sending, calls=UNTRIED),)
-    about = isinstance(variant.expand, LanguageModelExpansion)
-    estimate = rerank.estimate(context.resources, query, hits) if hits else None
-    return (ModelCall("The reranking", sending.model, estimate, about),) if estimate else ()
+    if served is None or is_here(served.host):
+        return None
+    return ExternalCall("The embedding", QUERY, served.host, served.name)
 
 
 def _texts_to(variant: Variant, resources: Resources) -> ExternalCall | None:
-    """Whom the reranking sends the texts of its candidates. On this machine only a language model counts as sent to."""
+    """Where the reranking sends its candidates' texts. On this machine only a language model counts as sent to."""
     rerank = variant.rerank
     if not isinstance(rerank, ApiReranker | LanguageModelReranker):
         return None
@@ -187,19 +177,6 @@ def _texts_to(variant: Variant, resources: Resources) -> ExternalCall | None:
         endpoint = rerank.endpoint(resources)
         return ExternalCall("The reranking", texts, host_of(endpoint.url), endpoint.model, by_tokens=True)
     return None
-
-
-def _before_reranking(variant: Variant, depth: int) -> Variant:
-    """The variant up to there, as deep as before: its candidates are those that will be sent."""
-    legs = tuple(leg.model_copy(update={"depth": variant.depth_of(leg)}) for leg in variant.legs)
-    expand = None if isinstance(variant.expand, LanguageModelExpansion) else variant.expand
-    later: dict[str, object] = {"rerank": None, "late": None, "pack": None, "min_score": 0.0}
-    if variant.parents_after_rerank:
-        later["parents"] = "none"
-    return variant.but(legs=legs, expand=expand, top_k=depth, **later)
-
-
-# -- machines ----------------------------------------------------------------------------------------------------------
 
 
 def host_of(url: str) -> str:

@@ -151,10 +151,10 @@ class Cluster:
                 f"for want of memory perhaps. Give them more of it, or start fewer on a machine. {KEPT}"
             ) from error
         except Exception as error:
-            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise ClusterFailed(
                 f"A worker of the Dask cluster at {self.address} could not do its work ({type(error).__name__}: "
-                f"{said:.200}). Its Python needs the same version of Rankbook, with what it needs. {KEPT}"
+                f"{reason:.200}). Its Python needs the same version of Rankbook, with what it needs. {KEPT}"
             ) from error
         if isinstance(answer, WorkerError):
             raise answer.error()

@@ -21,7 +21,7 @@ from core.pipeline.recall import lagging
 from core.sql_export.parameters import TEXT, VECTOR_OF_QUERY, Parameter, Parameters, compiled
 from core.sql_export.statement import LegStatement, StatementPlan, comment, part, statement, verbatim
 from core.store.collections import CollectionView
-from core.store.engine import Store
+from core.store.engine import Store, driver_of
 from core.store.indexes import wanted
 from core.store.resolve_target import search_target
 from core.store.schema import ItemRow
@@ -163,14 +163,14 @@ def _write(
     replaced = variant.parents == "replace" and not (later and variant.parents_after_rerank)
     replaced = replaced and view.row.attached is None
     # The columns of an attached table are its owner's to join, in ways that its indexes serve.
-    shown = target.among is None
-    needed = shown or replaced or variant.rollup is not None or variant.per_item_cap is not None
+    details = target.among is None
+    needed = details or replaced or variant.rollup is not None or variant.per_item_cap is not None
     return statement(
         StatementPlan(
             variant.fusion,
             pieces,
             compiled(target.details, target.namespace, parameters) if needed else "",
-            shown,
+            details,
             variant.fused_depth,
             variant.rollup,
             variant.per_item_cap,
@@ -245,8 +245,8 @@ def _serving(
 
 def _listed(title: str, lines: Iterable[str]) -> list[str]:
     """Lines under a title, as comments; empty without lines."""
-    shown = [f"--   {verbatim(' '.join(line.split()))}" for line in lines]
-    return [f"--\n-- {title}:", *shown] if shown else []
+    comments = [f"--   {verbatim(' '.join(line.split()))}" for line in lines]
+    return [f"--\n-- {title}:", *comments] if comments else []
 
 
 def _literal(value: Any) -> str:
@@ -311,9 +311,10 @@ async def _ready(
     settings = list(made.setting_statements)
     if seconds is not None:
         settings.append(f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000))}")
-    async with store.begin(read_only=True) as connection:
-        driver: Any = (await connection.get_raw_connection()).driver_connection
-        async with AsyncRawCursor(driver, row_factory=dict_row) as cursor:
-            for setting in settings:
-                await cursor.execute(setting.encode())
-            yield cursor
+    async with (
+        store.begin(read_only=True) as connection,
+        AsyncRawCursor(await driver_of(connection), row_factory=dict_row) as cursor,
+    ):
+        for setting in settings:
+            await cursor.execute(setting.encode())
+        yield cursor

@@ -79,7 +79,11 @@ class Parameters:
             if of_query:
                 self._known[mark] = Parameter(number, bound.key, type_name, OF_QUERY[bound.key])
             else:
-                given, origin = _value(bound), "filter" if of_filter else "constant"
+                given, origin = value, "filter" if of_filter else "constant"
+                if isinstance(bound.type, JSONB):
+                    given = Jsonb(value)
+                elif isinstance(bound.type, ARRAY) and isinstance(bound.type.item_type, JSONB):
+                    given = [Jsonb(each) for each in value or ()]
                 meaning = f"from the filter: {_shown(given)}" if of_filter else _shown(given)
                 self._known[mark] = Parameter(number, f"{origin}_{number}", type_name, meaning, given)
         return f"${self._known[mark].number}::{type_name}"
@@ -163,14 +167,6 @@ def _type_name(kind: TypeEngine[Any], dialect: PGDialect) -> str:
     if isinstance(kind, VECTOR):
         return "vector"  # of any dimension: the operator compares them
     return str(dialect.type_compiler_instance.process(kind)).lower()
-
-
-def _value(bound: BindParameter[Any]) -> Any:
-    if isinstance(bound.type, JSONB):
-        return Jsonb(bound.value)
-    if isinstance(bound.type, ARRAY) and isinstance(bound.type.item_type, JSONB):
-        return [Jsonb(each) for each in bound.value or ()]
-    return bound.value
 
 
 def _shown(value: Any) -> str:

@@ -151,7 +151,16 @@ def statement(plan: StatementPlan) -> str:
         ctes.append(_replaced(plan, last))
         last = "replaced"
     ctes.append(_cut(plan, last))
-    return "WITH\n" + ",\n\n".join(ctes) + "\n\n" + _shown(plan)
+    details = "units.item_id, units.title, units.text,\n       " if plan.show_details else ""
+    join = "\nJOIN units ON units.id = cut.id" if plan.show_details else ""
+    ctes_text = ",\n\n".join(ctes)
+    return f"""WITH
+{ctes_text}
+
+SELECT row_number() OVER (ORDER BY cut.rank) AS rank, cut.id, cut.score, cut.raw_score,
+       {details}{_leg_columns(plan, "cut.", 7)}
+FROM cut{join}
+ORDER BY cut.rank"""
 
 
 def comment(text: str, width: int = 118) -> str:
@@ -291,12 +300,3 @@ def _leg_columns(plan: StatementPlan, of: str = "", margin: int = 11) -> str:
     """Each leg's rank, score and part of a row."""
     places = range(1, len(plan.pieces) + 1)
     return f",\n{' ' * margin}".join(f"{of}rank_{at}, {of}score_{at}, {of}part_{at}" for at in places)
-
-
-def _shown(plan: StatementPlan) -> str:
-    details = "units.item_id, units.title, units.text,\n       " if plan.show_details else ""
-    join = "\nJOIN units ON units.id = cut.id" if plan.show_details else ""
-    return f"""SELECT row_number() OVER (ORDER BY cut.rank) AS rank, cut.id, cut.score, cut.raw_score,
-       {details}{_leg_columns(plan, "cut.", 7)}
-FROM cut{join}
-ORDER BY cut.rank"""

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import psycopg
 from pgvector.psycopg import register_vector_async
 from psycopg import sql
 from sqlalchemy import BigInteger, Integer, Table, column, delete, func, literal, select, update
@@ -15,6 +14,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.store.collections import CollectionView
+from core.store.engine import driver_of
 from core.store.schema import (
     HERE,
     CachedChunks,
@@ -30,18 +30,11 @@ from core.store.schema import (
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
-async def driver(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
-    """The driver's own connection, inside SQLAlchemy's transaction."""
-    raw = await connection.get_raw_connection()
-    made: psycopg.AsyncConnection[Any] = raw.driver_connection  # type: ignore[assignment]
-    return made
-
-
 async def prepare_vectors(connection: AsyncConnection) -> None:
     """Register the vector type for binary COPY, once a connection: it queries the server and makes classes."""
     known = (await connection.get_raw_connection()).info
     if "vectors" not in known:
-        await register_vector_async(await driver(connection))
+        await register_vector_async(await driver_of(connection))
         known["vectors"] = True
 
 
@@ -51,7 +44,7 @@ async def copy(connection: AsyncConnection, table: Table, rows: Iterable[Sequenc
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         sql.Identifier(namespace, table.name), sql.SQL(", ").join(sql.Identifier(column.name) for column in table.c)
     )
-    async with (await driver(connection)).cursor() as cursor, cursor.copy(statement) as into:
+    async with (await driver_of(connection)).cursor() as cursor, cursor.copy(statement) as into:
         into.set_types([_type_name(column) for column in table.c])
         for row in rows:
             await into.write_row(row)

@@ -111,7 +111,11 @@ class ChangeDetector:
         change = BatchChanges([], [], [], 0, list(batch.flaws))
         for item, digest, place in zip(batch.items, batch.digests, batch.places, strict=True):
             if new.pop(item.id, None) is None:
-                change.flaws.append(await self._repeated(item.id, place))
+                async with self.connection.begin():
+                    query = select(self.seen.c.file, self.seen.c.line).where(self.seen.c.id == item.id)
+                    first = (await self.connection.execute(query)).one()
+                there = f"the id stands already in {Place(first.file, first.line)}: the first one is kept"
+                change.flaws.append(Flaw(place, there, "quarantined", subject=item.id))
                 continue
             key, old = stored.get(item.id, (None, None))
             if old == digest:
@@ -155,14 +159,3 @@ class ChangeDetector:
         statement = insert(self.seen).from_select(["id", "file", "line"], select(rows)).on_conflict_do_nothing()
         fresh = await self.connection.scalars(statement.returning(self.seen.c.id))
         return {identifier: first[identifier] for identifier in fresh}
-
-    async def _repeated(self, identifier: str, place: Place) -> Flaw:
-        async with self.connection.begin():
-            query = select(self.seen.c.file, self.seen.c.line).where(self.seen.c.id == identifier)
-            first = (await self.connection.execute(query)).one()
-        return Flaw(
-            place,
-            f"the id stands already in {Place(first.file, first.line)}: the first one is kept",
-            "quarantined",
-            subject=identifier,
-        )

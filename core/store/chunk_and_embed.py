@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from psycopg.types.json import Jsonb
-from sqlalchemy import LargeBinary, Table, any_, delete, func, literal, select, update
+from sqlalchemy import LargeBinary, any_, delete, func, literal, select, update
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -25,7 +25,6 @@ from core.store.schema import ItemRow as StoredItem
 from core.tasks import bounded
 from core.types import Chunk, Item
 
-ITEM_TABLE = cast("Table", StoredItem.__table__)
 Unit = tuple[int, int, str, str]  # item key, key, id, text
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from core.errors import ConnectionFailed, MissingCapability
-from core.store.names import identifier, quoted, written
+from core.store.names import identifier, plain_text, quoted, written
 
 DEFAULT_SHARDS: Final = 4  # of a collection, unless citus.shard_count is set: each query visits all of them
 ANCHOR: Final = "items"  # the table beside which a collection's others are put
@@ -74,7 +74,7 @@ async def prepare_coordinator(engine: AsyncEngine) -> bool:
     try:
         async with engine.begin() as connection:
             database = identifier(await connection.scalar(text("SELECT current_database()")))
-            await connection.execute(text(f"ALTER DATABASE {database} {PROPAGATE}".replace(":", r"\:")))
+            await connection.execute(plain_text(f"ALTER DATABASE {database} {PROPAGATE}"))
     except ProgrammingError as error:
         if not isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
             raise
@@ -123,7 +123,7 @@ async def distribute(connection: AsyncConnection, namespace: str, where: str) ->
     await connection.execute(text(ONE_BY_ONE))
     for role, right in (await connection.execute(text(RIGHTS), {"namespace": namespace})).all():
         granted = f"GRANT {right} ON SCHEMA {identifier(namespace)} TO {identifier(role)}"
-        await connection.execute(text(granted.replace(":", r"\:")))
+        await connection.execute(plain_text(granted))
     for statement in ANY_ID:
         await connection.execute(written(statement, namespace, items=ANCHOR))
     shards = int(await connection.scalar(text(CHOSEN)) or DEFAULT_SHARDS)
@@ -198,23 +198,18 @@ class NodeShards:
     size: str
 
 
-async def nodes(connection: AsyncConnection, problems: Mapping[str, str]) -> list[Node]:
+async def list_nodes(connection: AsyncConnection, problems: Mapping[str, str]) -> list[Node]:
     """The nodes, the coordinator first if it is listed. `problems` maps active workers to why they do not answer."""
     well = [address.rpartition(":") for address, problem in problems.items() if not problem]
     values = {"hosts": [host for host, _, _ in well], "ports": [int(port) for *_, port in well], "question": VERSION}
     answers = {row.address: row for row in await connection.execute(text(PGVECTOR), values)} if well else {}
-    found = await connection.execute(text(NODES))
-    return [_node(row, answers.get(row.address), problems.get(row.address, "")) for row in found]
-
-
-def _node(row: Any, answer: Any, problem: str) -> Node:
-    if problem:
-        return Node(row.address, row.coordinator, row.active, row.holds, problem=problem.partition("\n")[0])
-    if answer is None:  # the coordinator is not asked, nor a node that is not active
-        return Node(row.address, row.coordinator, row.active, row.holds)
-    if not answer.success:
-        return Node(row.address, row.coordinator, row.active, row.holds, problem=str(answer.result).partition("\n")[0])
-    return Node(row.address, row.coordinator, row.active, row.holds, pgvector=answer.result or None)
+    nodes = []
+    for row in await connection.execute(text(NODES)):
+        answer = answers.get(row.address)  # the coordinator gives none, nor does a node that is not active
+        problem = problems.get(row.address, "") or (str(answer.result) if answer and not answer.success else "")
+        pgvector = answer.result or None if answer and not problem else None
+        nodes.append(Node(row.address, row.coordinator, row.active, row.holds, pgvector, problem.partition("\n")[0]))
+    return nodes
 
 
 async def node_shards(connection: AsyncConnection) -> list[NodeShards]:

@@ -1,7 +1,7 @@
-"""The connection string: read as libpq reads it, refused in a sentence, shown without its password.
+"""The connection string: read as libpq reads it, refused in a sentence, displayed without its password.
 
-A string of somebody's is completed by libpq from the environment, as its documentation says. That of the embedded
-server says everything itself, so that nothing of the environment reaches it.
+A user's string is completed by libpq from the environment, as its documentation says. That of the embedded server sets
+every parameter itself, so that nothing of the environment reaches it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sqlalchemy import URL
 
 from core.errors import ConnectionFailed
 
-# Of every parameter that libpq would otherwise take from a PG... variable, what it has to be on our own socket.
+# The value on our own socket of every parameter that libpq would otherwise take from a PG... variable.
 EMBEDDED: Final = {
     "application_name": "rankbook",
     "channel_binding": "disable",
@@ -53,7 +53,7 @@ EMBEDDED: Final = {
     "sslsni": "0",
     "target_session_attrs": "any",
 }
-# What no parameter overrules: libpq sends the settings with each connection, and looks for the service in its file.
+# Variables that no parameter overrules: libpq sends these settings with each connection, and looks up the service.
 UNOVERRULED: Final = ("PGSERVICE", "PGDATESTYLE", "PGTZ", "PGGEQO")
 _steering = threading.Lock()
 _hidden: dict[str, str] = {}
@@ -61,26 +61,26 @@ _connecting = 0  # how many connections are being made while these variables are
 
 
 def embedded_conninfo(**address: str) -> str:
-    """A connection string that leaves nothing to the environment. An older libpq does not know all parameters."""
+    """A connection string that leaves nothing to the environment. An older libpq lacks some of the parameters."""
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
-    said = {name: value for name, value in EMBEDDED.items() if name in known}
-    return psycopg.conninfo.make_conninfo("", **said, **address)
+    fixed = {name: value for name, value in EMBEDDED.items() if name in known}
+    return psycopg.conninfo.make_conninfo("", **fixed, **address)
 
 
 def is_embedded(conninfo: str) -> bool:
     """Whether it is one of those."""
-    said = psycopg.conninfo.conninfo_to_dict(conninfo)
-    return all(said.get(name) == EMBEDDED[name] for name in ("krbsrvname", "options", "requirepeer"))
+    parts = psycopg.conninfo.conninfo_to_dict(conninfo)
+    return all(parts.get(name) == EMBEDDED[name] for name in ("krbsrvname", "options", "requirepeer"))
 
 
-def has_service(said: Mapping[str, object]) -> bool:
-    """Whether a file of libpq's says the rest."""
-    return bool(said.get("service") or os.environ.get("PGSERVICE"))
+def has_service(parts: Mapping[str, object]) -> bool:
+    """Whether a service file of libpq completes the string."""
+    return bool(parts.get("service") or os.environ.get("PGSERVICE"))
 
 
 @contextmanager
 def without_steering() -> Iterator[None]:
-    """For the time in which a connection to the embedded server is made."""
+    """Without those variables, while a connection to the embedded server is made."""
     global _connecting  # noqa: PLW0603 - the environment is the process's, and so is this count
     with _steering:
         _connecting += 1
@@ -99,11 +99,8 @@ def without_steering() -> Iterator[None]:
 
 
 def conninfo_of(dsn: str) -> str:
-    """SQLAlchemy's form of a URL names a driver too. What else it holds is for libpq to read: escapes mean a byte."""
-    return _checked(re.sub(r"^(postgres(?:ql)?)\+\w+(?=://)", r"\1", dsn.strip()))
-
-
-def _checked(conninfo: str) -> str:
+    """The string for libpq, checked. SQLAlchemy's form of a URL names a driver too, which is removed."""
+    conninfo = re.sub(r"^(postgres(?:ql)?)\+\w+(?=://)", r"\1", dsn.strip())
     try:
         psycopg.conninfo.conninfo_to_dict(conninfo)
         conninfo.encode()
@@ -115,8 +112,8 @@ def _checked(conninfo: str) -> str:
     return conninfo
 
 
-def shown(conninfo: str) -> URL:
-    """The address as it may be shown; connections are made from the string itself."""
+def public_url(conninfo: str) -> URL:
+    """The address without its password, for messages; connections are made from the string itself."""
     parts = psycopg.conninfo.conninfo_to_dict(conninfo)
     port = str(parts.get("port") or "")
     return URL.create(

@@ -1,4 +1,4 @@
-"""Errors of the server and its driver in the project's own tree, those of Citus nodes included."""
+"""Errors of the server and its driver as errors of the project, those of Citus nodes included."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ DEADLOCKED: Final = (
 BY_STATE: Final = {"53100": (StoreError, FULL), "40P01": (Deadlock, DEADLOCKED)}
 
 
+def cause_of(error: BaseException) -> BaseException:
+    """The driver's error, where SQLAlchemy wrapped one."""
+    return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+
+
 def reason(error: BaseException) -> str:
-    """The first line of what the driver or the server said."""
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    return str(cause).strip().partition("\n")[0]
+    """The first line of the driver's or the server's message; what follows may quote a row."""
+    return str(cause_of(error)).strip().partition("\n")[0]
 
 
 def error_sentence(error: Exception) -> str | None:
@@ -41,7 +45,7 @@ def error_sentence(error: Exception) -> str | None:
     if isinstance(error, OSError):
         refusal = error.strerror or str(error) or type(error).__name__
         return f"{error.filename}: {refusal}." if error.filename else f"The system refused: {refusal}."
-    cause = error.orig if isinstance(error, DBAPIError) else error
+    cause = cause_of(error)
     if not isinstance(cause, psycopg.Error):
         return "The database driver failed." if isinstance(error, DBAPIError) else None
     if cause.diag.message_primary:
@@ -50,12 +54,12 @@ def error_sentence(error: Exception) -> str | None:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection is gone, and not just a statement refused."""
+    """Whether the connection is gone, and not only a statement refused."""
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         return True
     if lost(error):
         return True
-    cause = error.orig if isinstance(error, DBAPIError) else error
+    cause = cause_of(error)
     state = getattr(cause, "sqlstate", None)
     if state is None:
         return isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)
@@ -63,15 +67,15 @@ def is_lost(error: BaseException) -> bool:
 
 
 def is_out_of_connections(error: BaseException) -> bool:
-    """Whether the server has no connection left. It says so before there is one that could bear a code."""
+    """Whether the server has no connection left. It says so before an error code can be sent, so by words."""
     return any(words in reason(error) for words in TOO_MANY)
 
 
 def translate_error(error: BaseException, where: str) -> StoreError | None:
-    """The sentence, where there is one to be told."""
+    """The project's error for it; None for a refused statement and the like."""
     if isinstance(error, NoneFree) or is_out_of_connections(error):
         return crowded(where)
-    cause = error.orig if isinstance(error, DBAPIError) else error
+    cause = cause_of(error)
     if (state := getattr(cause, "sqlstate", None)) in BY_STATE:
         kind, sentence = BY_STATE[state]
         return kind(sentence.format(where=where, reason=reason(error)))
@@ -94,7 +98,7 @@ def translate_error(error: BaseException, where: str) -> StoreError | None:
 
 
 def silent(node: str, where: str) -> ConnectionFailed:
-    """For one who waited for a node that neither answers nor breaks its connections, or was told nothing of it."""
+    """The error of a statement that waited for a node that neither answers nor breaks its connections."""
     return ConnectionFailed(
         f"The node {node} of the Citus cluster at {where} is silent: its coordinator cannot reach it, and what waited "
         "for it was ended. What was committed is kept: when the node is back, run the same command again. `rankbook "
@@ -103,7 +107,7 @@ def silent(node: str, where: str) -> ConnectionFailed:
 
 
 def crowded(where: str) -> ConnectionFailed:
-    """For one who waited long enough."""
+    """The error where no connection came free in time."""
     return ConnectionFailed(
         f"All connections to {where} are taken, and none came free in time. Nothing was changed: wait until other work "
         "is done and run the same command again."
@@ -127,7 +131,7 @@ SHUT: Final = re.compile(r"authentication failed|no pg_hba\.conf entry|no passwo
 NAMELESS: Final = re.compile(r"could not connect to any active placements|no active placements were found")
 PASSED_ON: Final = re.compile(r"while executing command on (\S+:\d+)")
 BROKEN: Final = ("08", "57P")  # a connection's failure; the node was shut down, or crashed
-# What libpq says of a connection that broke, where Citus passes it on under a code of no meaning: at COMMIT, say.
+# What libpq says of a broken connection, where Citus passes it on under a meaningless code: at COMMIT, say.
 BROKE_OFF: Final = re.compile(
     r"server closed the connection|connection not open|no connection to the server|invalid socket"
     r"|could not (?:receive data from|send data to) server|connection (?:timed out|reset)|Broken pipe",
@@ -136,25 +140,24 @@ BROKE_OFF: Final = re.compile(
 
 
 def lost(error: BaseException) -> str | None:
-    """The node that did not answer, where an error is about one; the coordinator, who says so, is well."""
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    said = str(cause).strip().partition("\n")[0]  # what follows may quote a row
+    """The node that did not answer, where an error is about one; the coordinator, which reports it, is well."""
+    cause, message = cause_of(error), reason(error)
     if SHUT.search(str(cause)):
         return None
     for pattern in GONE:
-        if found := pattern.search(said):
+        if found := pattern.search(message):
             return found[1]
-    if NAMELESS.search(said):
+    if NAMELESS.search(message):
         return "that holds what was asked for"
-    passed_on = PASSED_ON.search(getattr(getattr(cause, "diag", None), "context", None) or said)
-    broken = str(getattr(cause, "sqlstate", None) or "").startswith(BROKEN) or BROKE_OFF.search(said)
+    passed_on = PASSED_ON.search(getattr(getattr(cause, "diag", None), "context", None) or message)
+    broken = str(getattr(cause, "sqlstate", None) or "").startswith(BROKEN) or BROKE_OFF.search(message)
     if passed_on and broken:
         return passed_on[1]
     return None
 
 
 def shut_out(error: BaseException) -> str | None:
-    """The node that does not let in the role that asks, which is let in at the coordinator."""
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    """The node that rejects the role, which the coordinator accepts."""
+    cause = cause_of(error)
     found = GONE[0].search(str(cause))
     return found[1] if found and SHUT.search(str(cause)) else None

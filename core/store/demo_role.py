@@ -22,9 +22,9 @@ from core.errors import ConnectionFailed, MissingCapability, NotAllowed, StoreEr
 from core.store import collections, readable_tables
 from core.store.attached.mapping import Attachment
 from core.store.collections import CollectionView
-from core.store.engine import Store
+from core.store.engine import Driver, Store, driver_of
 from core.store.grants import can_read, not_allowed, record_missing
-from core.store.roles import OURS_ALONE, Driver, driver_of, lease, login, make
+from core.store.roles import OURS_ALONE, lease, login, make
 from core.store.schema import CATALOG
 
 DSN: Final = "RANKBOOK_DEMO_DSN"

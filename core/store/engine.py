@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import psycopg
-from sqlalchemy import Connection, Transaction, func, literal, select, text
+from sqlalchemy import Transaction, func, literal, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -28,17 +28,37 @@ from core import home as homes
 from core.errors import ConnectionFailed, MissingCapability, ServerError
 from core.progress import SPACE, Progress, unless_told
 from core.store import citus, db_errors
-from core.store.conninfo import conninfo_of, has_service, is_embedded, shown, without_steering
+from core.store.conninfo import conninfo_of, has_service, is_embedded, public_url, without_steering
 from core.store.migrations import Chain, catalog
 from core.store.node_watch import NodeWatch, Watched
 from core.store.schema import HERE
 from core.store.server import supervisor
 
-if TYPE_CHECKING:  # it needs what Windows has not got, and a server of one's own does without it
+if TYPE_CHECKING:  # not at run time: it needs what Windows does not have
     from core.store.server.embedded import EmbeddedServer
 
+T = TypeVar("T")
+Driver = psycopg.AsyncConnection[Any]
+
+OLDEST_SERVER = 150000
+OLDEST_PGVECTOR = (0, 8)
+FREE_WITHIN = 30.0  # seconds to wait for a connection where all are in use
+STARTS_WITHIN = 60.0  # seconds to wait for a server that says that it starts or recovers
+SOCKET_WITHIN = 3.0  # the same where its socket does not exist, as between its end and its next start
+# A load holds its lock on a connection that may be idle for hours: nothing in between may take it for dead.
+DEFAULTS = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6, "connect_timeout": 10}
+STARTING = "the database system is "  # how PostgreSQL begins to say that it starts, recovers or stops
+# How the driver reads values. Neither the environment nor the server's configuration changes it.
+SESSION = "SET datestyle = 'ISO, MDY'; SET timezone = 'UTC'; SET intervalstyle = 'postgres'"
+# What the driver logs of a lost server, where nobody listens: the error is raised once, in a sentence.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+EXTENSIONS = {
+    "vector": "vector search",
+    "pg_trgm": "trigram and fuzzy search",
+    "unaccent": "full-text search without accents",
+}
 _IN_PLACE: Mapping[str, Any] = {"compile_kwargs": {"literal_binds": True}}  # SET takes no parameters
-_SETTLED: WeakKeyDictionary[Transaction, dict[str, str]] = WeakKeyDictionary()  # by transaction, which none nests
+_SETTLED: WeakKeyDictionary[Transaction, dict[str, str]] = WeakKeyDictionary()  # by transaction; they are never nested
 
 # For `settle`: a long statement is not ended by a limit that the server sets for short ones.
 PATIENT: Final = {"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0"}
@@ -62,25 +82,10 @@ async def settle(connection: AsyncConnection, **settings: object) -> None:
     settled |= named
 
 
-T = TypeVar("T")
-
-OLDEST_SERVER = 150000
-OLDEST_PGVECTOR = (0, 8)
-FREE_WITHIN = 30.0  # seconds to wait for a connection where all are in use
-STARTS_WITHIN = 60.0  # seconds to wait for a server that says that it starts or recovers
-SOCKET_WITHIN = 3.0  # the same where its socket does not exist, as between its end and its next start
-# A load holds its lock on a connection that may be idle for hours: nothing in between may take it for dead.
-DEFAULTS = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6, "connect_timeout": 10}
-STARTING = "the database system is "  # how PostgreSQL begins to say that it starts, recovers or stops
-# How the driver reads values. Neither the environment nor the server's configuration changes it.
-SESSION = "SET datestyle = 'ISO, MDY'; SET timezone = 'UTC'; SET intervalstyle = 'postgres'"
-# What the driver logs of a lost server, where nobody listens: the error is raised once, in a sentence.
-logging.getLogger("psycopg").addHandler(logging.NullHandler())
-EXTENSIONS = {
-    "vector": "vector search",
-    "pg_trgm": "trigram and fuzzy search",
-    "unaccent": "full-text search without accents",
-}
+async def driver_of(connection: AsyncConnection) -> Driver:
+    """The driver's own connection, inside SQLAlchemy's transaction."""
+    raw = await connection.get_raw_connection()
+    return cast("Driver", raw.driver_connection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +207,7 @@ class Store:
             watch = self.cluster.watch.over(watched) if self.cluster else nullcontext()
             engine = self.cluster.unpooled if self.cluster and fresh else self.engine
             async with watch, engine.connect() as connection:
-                raw: Any = (await connection.get_raw_connection()).driver_connection
-                watched.connection = raw
+                watched.connection = await driver_of(connection)
                 yield await connection.execution_options(
                     schema_translate_map={HERE: namespace}, distributed=self.capabilities.distributed
                 )
@@ -262,8 +266,8 @@ def _start_embedded(home: Path | None, progress: Progress, cancelled: threading.
     server = EmbeddedServer(home)
     if server.running:
         return server.acquire(progress, cancelled)
-    with unless_told("Starting the server ...", progress) as told:
-        return server.acquire(told, cancelled)
+    with unless_told("Starting the server ...", progress) as reporting:
+        return server.acquire(reporting, cancelled)
 
 
 def _create_engine(
@@ -282,7 +286,7 @@ def _create_engine(
             await asyncio.sleep(0.1)  # other programs hold all connections: one may be done in a moment
 
     return create_async_engine(
-        shown(conninfo),
+        public_url(conninfo),
         async_creator=connect,
         pool_pre_ping=True,
         pool_size=8,
@@ -315,14 +319,14 @@ async def _connect_once_started(
         waited, state = time.monotonic() - begun, await _server_state(problem)
         if state in ("ready", "refused"):
             raise ConnectionFailed(
-                f"The PostgreSQL at {shown(conninfo)} refuses the connection: {db_errors.reason(problem)}. Check "
+                f"The PostgreSQL at {public_url(conninfo)} refuses the connection: {db_errors.reason(problem)}. Check "
                 "RANKBOOK_DSN and the server's pg_hba.conf, or unset RANKBOOK_DSN to use the embedded server."
             ) from None  # the cause may repeat the connection string
         if waited > (SOCKET_WITHIN if state == "no socket" else STARTS_WITHIN) or state == "silent":
             raise problem
         if waited - reported >= SPACE:
             reported = waited
-            progress(f"Waiting for the PostgreSQL at {shown(conninfo)} to start, for {waited:.0f} s.")
+            progress(f"Waiting for the PostgreSQL at {public_url(conninfo)} to start, for {waited:.0f} s.")
         await asyncio.sleep(0.2)
         try:
             return await _connect(conninfo)
@@ -380,7 +384,7 @@ async def _prepare(engine: AsyncEngine, chains: Sequence[Chain], server: Embedde
         async with engine.connect() as connection:
             version, database, user = (await connection.execute(question)).one()
     except (DBAPIError, psycopg.Error, OSError, UnicodeError) as error:
-        reason = str(getattr(error, "orig", error)).strip().splitlines()[0]
+        reason = db_errors.reason(error)
         where = engine.url.render_as_string(hide_password=True)
         if server is not None:
             raise ConnectionFailed(
@@ -396,7 +400,9 @@ async def _prepare(engine: AsyncEngine, chains: Sequence[Chain], server: Embedde
     missing = {name: why for name in EXTENSIONS if (why := await _install(engine, name))}
     try:
         async with engine.begin() as connection:
-            await connection.run_sync(_upgrade, chains)
+            for chain in chains:
+                if not await connection.run_sync(chain.is_current):
+                    await connection.run_sync(chain.upgrade)
     except ProgrammingError as error:
         if not isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
             raise
@@ -413,12 +419,6 @@ async def _prepare(engine: AsyncEngine, chains: Sequence[Chain], server: Embedde
             f"pgvector is {vector}; vector search needs 0.8 or newer. Run: ALTER EXTENSION vector UPDATE;"
         )
     return Capabilities(version, installed, missing)
-
-
-def _upgrade(connection: Connection, chains: Sequence[Chain]) -> None:
-    for chain in chains:
-        if not chain.is_current(connection):
-            chain.upgrade(connection)
 
 
 async def _install(engine: AsyncEngine, extension: str) -> str | None:
@@ -439,7 +439,7 @@ async def _install(engine: AsyncEngine, extension: str) -> str | None:
     except IntegrityError:
         return None  # another process was creating it at the same moment
     except DBAPIError as error:
-        reason = str(error.orig).strip().splitlines()[0]
+        reason = db_errors.reason(error)
         return (
             f"{lost}, and you may not create it ({reason}). Ask an administrator to run: CREATE EXTENSION {extension};"
         )

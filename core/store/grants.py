@@ -23,9 +23,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from core.errors import Deadlock, MissingCapability
 from core.store import readable_tables
 from core.store.attached.mapping import AttachedTable, Attachment, written_name
-from core.store.engine import Store
+from core.store.engine import Driver, Store, driver_of
 from core.store.names import BRACKETS, SCHEMA_PREFIX, TRASH_PREFIX, trash_schema
-from core.store.roles import EDITOR, JUDGE, OURS_ALONE, READERS, ROLES, Driver, driver_of, make, name_of
+from core.store.roles import EDITOR, JUDGE, OURS_ALONE, READERS, ROLES, make, name_of
 from core.store.schema import CATALOG, Collection, TableGrant, TrashRow
 
 CONNECTIONS: Final = 40  # of a role at once, over all processes: the embedded server has 100 in all

@@ -1,4 +1,4 @@
-"""Indexes of a collection: which it should have, how they are built, and whether a statement is served by one."""
+"""Indexes of a collection: which it should have, how they are built, and whether a statement uses one."""
 
 from __future__ import annotations
 
@@ -33,10 +33,19 @@ from sqlalchemy.schema import CreateIndex
 
 from core.errors import RankbookError
 from core.progress import Listener, Step, nobody
+from core.store.citus import is_distributed
 from core.store.collections import LARGEST_INDEXED_DIMENSION, CollectionView
-from core.store.engine import Store
+from core.store.engine import Store, driver_of
 from core.store.names import quoted, written
-from core.store.schema import EmbeddingSet, ItemRow, chunk_table, lexeme_table, posting_table, term_table, vector_table
+from core.store.schema import (
+    ITEM_TABLE,
+    EmbeddingSet,
+    chunk_table,
+    lexeme_table,
+    posting_table,
+    term_table,
+    vector_table,
+)
 from core.tasks import side_by_side
 
 OPERATORS = {"vector": "vector_cosine_ops", "halfvec": "halfvec_cosine_ops", "bit": "bit_hamming_ops"}
@@ -44,31 +53,31 @@ HNSW = {"m": 16, "ef_construction": 128}
 MOST_AT_ONCE = 4
 TITLES = "titled"  # ends the name of the index on what of a tsvector stands in the title
 LEAST_MEMORY = 1024  # kB; PostgreSQL 15 and 16 take no less
-# What the server allows one build, for the time of this transaction divided among those at work.
+# The memory that the server allows one build, divided among those at work, for this transaction.
 SHARE = text(
     "SELECT set_config(name, CAST(greatest(CAST(setting AS integer) / :builds, least) AS text), true)"
     " FROM pg_settings JOIN (VALUES ('maintenance_work_mem', :memory), ('max_parallel_maintenance_workers', 0))"
     " AS wanted (name, least) USING (name)"
 )
-# A graph that outgrows this memory goes on being built on disk, many times slower. It takes about twice what its table
-# does; it gets no more than a quarter of the machine, half of what the server of our own takes for its cache.
+# A graph that outgrows this memory is built on disk from there on, many times slower. It takes about twice its table's
+# size; it gets at most a quarter of the machine, half of what the embedded server takes for its cache.
 GRAPH = text(
     "SELECT set_config('maintenance_work_mem', CAST(greatest(CAST(setting AS bigint), least("
     "2 * pg_table_size(to_regclass(:table)), pg_size_bytes(current_setting('effective_cache_size')) / 2 / :builds"
     ") / 1024) AS text), true) FROM pg_settings WHERE name = 'maintenance_work_mem'"
 )
 
-# Of a build that is under way, seen from another connection. A cluster's workers have their own, which is not told.
+# The progress of a build, seen from another connection. Builds on a cluster's workers do not show.
 REACHED = text("SELECT blocks_done, blocks_total FROM pg_stat_progress_create_index WHERE pid = :pid")
 EVERY = 2.0  # seconds between two looks at it
 
 
 def wanted(view: CollectionView, *, trigrams: bool = True) -> Iterator[Index]:
-    """Every index of the collection, most laborious first, so that two workers end at about the same time."""
+    """Every index of the collection, the most expensive first, so that two workers end at about the same time."""
     for embedding_set in view.embedding_sets:
         yield from _vector_indexes(embedding_set)
     for chunk_set in view.chunk_sets:
-        units = _items() if chunk_set.key == 0 else _copied(chunk_table(chunk_set.key))
+        units = _copied(ITEM_TABLE) if chunk_set.key == 0 else _copied(chunk_table(chunk_set.key))
         terms = _copied(term_table(chunk_set.key))
         if trigrams:
             yield _gin(units, units.c.text, "gin_trgm_ops")
@@ -85,15 +94,17 @@ def wanted(view: CollectionView, *, trigrams: bool = True) -> Iterator[Index]:
             yield _btree(units, units.c.item_key, units.c.ordinal)
             yield _btree(units, units.c.key)
             yield _btree(units, units.c.id)
-    yield from _field_indexes(view)
-
-
-def _items() -> Table:
-    return _copied(cast("Table", ItemRow.__table__))
+    items = _copied(
+        ITEM_TABLE
+    )  # a B-tree on each field's JSON value serves eq and ranges of any type; one GIN serves containment
+    for number, name in enumerate(view.row.fields):
+        yield Index(f"items_field_{number}", field_value(items, name).label("field"), _table=items)
+    if view.row.fields:
+        yield _gin(items, items.c.metadata, "jsonb_path_ops")
 
 
 def _copied(table: Table) -> Table:
-    """A table of our own to hang indexes on: the mapped one would gather them, call after call."""
+    """A copy to define indexes on: the mapped table would collect them, call after call."""
     return table.to_metadata(MetaData())
 
 
@@ -112,7 +123,7 @@ def _gin(table: Table, indexed: Column[Any], operators: str = "") -> Index:
 
 
 def titled(lexemes: ColumnElement[Any]) -> ColumnElement[Any]:
-    """What of a tsvector stands in the title. Small, and with its index found without reading the texts' lexemes."""
+    """The part of a tsvector that is in the title. Small, with an index that needs no reading of the texts' part."""
     return func.ts_filter(lexemes, literal_column("'{a}'"), type_=TSVECTOR)
 
 
@@ -134,7 +145,7 @@ def _vector_indexes(embedding_set: EmbeddingSet) -> Iterator[Index]:
 
 
 def indexed_vector(stored: ColumnElement[Any], embedding_set: EmbeddingSet) -> ColumnElement[Any] | None:
-    """What the HNSW index holds, where that is not the vector itself. A search must say it in these very words."""
+    """What the HNSW index holds, where that is not the vector itself. A search must use this very expression."""
     if embedding_set.index == "halfvec":
         return sql_cast(stored, HALFVEC(embedding_set.dimension))
     if embedding_set.index == "bit":
@@ -143,36 +154,19 @@ def indexed_vector(stored: ColumnElement[Any], embedding_set: EmbeddingSet) -> C
 
 
 def field_value(items: Table, name: str) -> ColumnElement[Any]:
-    """A metadata field as its index holds it. Subscripting the column is another expression, and finds no index."""
+    """A metadata field as its index holds it. Subscripting the column is another expression, which uses no index."""
     return items.c.metadata.op("->", return_type=JSONB())(literal(name, Text))
 
 
-def _field_indexes(view: CollectionView) -> Iterator[Index]:
-    """A B-tree on the JSON value of each named field serves eq and ranges of any type; one GIN serves containment."""
-    items = _items()
-    for number, name in enumerate(view.row.fields):
-        yield Index(f"items_field_{number}", field_value(items, name).label("field"), _table=items)
-    if view.row.fields:
-        yield _gin(items, items.c.metadata, "jsonb_path_ops")
-
-
 async def build(store: Store, view: CollectionView, listener: Listener = nobody, *, loaded: bool = False) -> None:
-    """Create what is missing, a few at once; refresh the planner's statistics if so, or if something was `loaded`."""
+    """Create missing indexes, a few at once; then, or if something was `loaded`, refresh the planner's statistics."""
     async with store.begin(view.namespace) as connection:
         there = await connection.run_sync(present, view)
     trigrams = "pg_trgm" not in store.capabilities.missing
     missing = [index for index in wanted(view, trigrams=trigrams) if index.name not in there]
-    if missing:
-        await _create(store, view, missing, listener)
-    if missing or loaded:
-        await analyze(store, view)
-
-
-async def _create(store: Store, view: CollectionView, missing: list[Index], listener: Listener) -> None:
     # A cluster's workers build an index in all shards at once.
-    most = 1 if store.capabilities.distributed else MOST_AT_ONCE
-    done, at_once = 0, min(most, os.cpu_count() or 1, len(missing))
-    workers = asyncio.Semaphore(at_once)
+    at_once = 1 if store.capabilities.distributed else min(MOST_AT_ONCE, os.cpu_count() or 1, len(missing) or 1)
+    done, workers = 0, asyncio.Semaphore(at_once)
 
     async def create_in_turn(index: Index) -> None:
         nonlocal done
@@ -182,6 +176,8 @@ async def _create(store: Store, view: CollectionView, missing: list[Index], list
         listener(Step(f"Index {index.name}", done, len(missing), "indexes"))
 
     await side_by_side(*(create_in_turn(index) for index in missing))
+    if missing or loaded:
+        await analyze(store, view)
 
 
 async def create(
@@ -194,21 +190,21 @@ async def create(
     at_once: int = 1,
     every: float = EVERY,
 ) -> None:
-    """One of them, with its share of the memory, where so many are built at once."""
+    """One index, with its share of the memory where so many are built at once."""
     await connection.execute(SHARE, {"builds": at_once, "memory": LEAST_MEMORY})
     if store.server and index.dialect_options["postgresql"]["using"] == "hnsw":
         table = quoted(view.namespace, cast("Table", index.table))
         await connection.execute(GRAPH, {"table": table, "builds": min(at_once, len(view.embedding_sets))})
-    async with _told(connection, store, index, listener, every):
+    async with _reporting(connection, store, index, listener, every):
         await connection.execute(CreateIndex(index, if_not_exists=True))
 
 
 @asynccontextmanager
-async def _told(
+async def _reporting(
     connection: AsyncConnection, store: Store, index: Index, listener: Listener, every: float
 ) -> AsyncIterator[None]:
-    """How far the build on that connection is, while it lasts: the graph of a million vectors takes its time."""
-    if listener is nobody or store.capabilities.distributed:  # what workers build, a coordinator does not tell
+    """Report the progress of the build on that connection: the graph of a million vectors takes long."""
+    if listener is nobody or store.capabilities.distributed:  # a coordinator does not see what workers build
         yield
         return
     pid = await connection.scalar(text("SELECT pg_backend_pid()"))
@@ -220,7 +216,7 @@ async def _told(
             try:
                 async with store.begin(read_only=True) as other:
                     reached = (await other.execute(REACHED, {"pid": pid})).first()
-            except RankbookError:  # where no connection is free, the build goes on, and the next look tells
+            except RankbookError:  # where no connection is free, the build goes on, and the next look reports
                 continue
             if reached is not None and reached.blocks_total:
                 listener(Step(f"Building {index.name}", reached.blocks_done, reached.blocks_total, "blocks"))
@@ -231,7 +227,7 @@ async def _told(
     finally:
         over = True
         looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)  # a build is not lost for want of being told of
+        await asyncio.gather(looking, return_exceptions=True)  # a build is not lost because its progress is
 
 
 def present(connection: Any, view: CollectionView) -> set[str]:
@@ -269,11 +265,11 @@ async def plan(connection: AsyncConnection, statement: Executable) -> list[dict[
 
 @asynccontextmanager
 async def values_in_place(connection: AsyncConnection) -> AsyncIterator[None]:
-    """For the time of an EXPLAIN on a cluster."""
-    if not connection.sync_connection or not connection.sync_connection.get_execution_options().get("distributed"):
+    """Values as literals instead of parameters, for an EXPLAIN on a cluster."""
+    if not is_distributed(connection):
         yield
         return
-    raw: Any = (await connection.get_raw_connection()).driver_connection
+    raw = await driver_of(connection)
     usual, raw.cursor_factory = raw.cursor_factory, psycopg.AsyncClientCursor
     try:
         yield

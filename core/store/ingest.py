@@ -24,10 +24,10 @@ from core.progress import Listener, Step, nobody
 from core.spread.embedding import embedding_over
 from core.store import bulk_load, change_detection, collections, indexes, locks, text_index
 from core.store.change_detection import ITEMS_A_BATCH, VANISHED_AT_ONCE, BatchChanges, ChangeDetector
-from core.store.chunk_and_embed import ITEM_TABLE, TEXTS_A_STEP, ChunkEmbedder, Derived, EmbeddingCache, units_after
+from core.store.chunk_and_embed import TEXTS_A_STEP, ChunkEmbedder, Derived, EmbeddingCache, units_after
 from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.schema import ChunkSet, EmbeddingSet, vector_table
+from core.store.schema import ITEM_TABLE, ChunkSet, EmbeddingSet, vector_table
 from core.store.schema import ItemRow as StoredItem
 from core.tasks import in_order, side_by_side
 from core.types import Flaw, Item, Row
@@ -123,7 +123,7 @@ class Ingest:
         view = await collections.get(self.store, self.view.name)
         async with self._timed("texts"):
             await text_index.update_texts(self.store, view, self.listener)
-        # Where the run before was interrupted, it may have been before the planner was told.
+        # Where the last load was interrupted, the planner's statistics may be out of date.
         loaded = view.row.version != self.view.row.version or self.view.row.loaded_at is None
         async with self._timed("indexes"):
             await indexes.build(self.store, view, self.listener, loaded=loaded)

@@ -76,3 +76,8 @@ def written(template: str, namespace: str, **tables: Table | str) -> TextClause:
     """The template with each `{word}` replaced by the quoted name of that table. Values are bound, never inserted."""
     names = {word: quoted(namespace, table).replace(":", r"\:") for word, table in tables.items()}
     return text(template.format(**names))
+
+
+def plain_text(statement: str) -> TextClause:
+    """A statement without parameters, in whose names colons may stand."""
+    return text(statement.replace(":", r"\:"))

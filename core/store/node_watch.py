@@ -1,8 +1,8 @@
-"""Silent nodes of a Citus cluster: a worker that is frozen or cut off neither answers nor breaks its connections, so
-whoever waits for it would wait without end.
+"""Silent nodes of a Citus cluster: a worker that is frozen or cut off neither answers nor breaks its connections.
 
-While a statement takes long, the coordinator is asked on a connection of its own whether it reaches each node. Where
-one does not answer twice in a row, the statement's connection is shut. A statement whose nodes answer is never ended.
+While a statement takes long, the coordinator is asked on a separate connection whether it reaches each node. Where one
+does not answer twice in a row, the statement's connection is shut, which would otherwise wait without end. A statement
+whose nodes answer is never ended.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from psycopg.pq import TransactionStatus
 
 from core.store.db_errors import SHUT
 
-PATIENCE: Final = 5.0  # seconds that a statement takes before anything is asked
+PATIENCE: Final = 5.0  # seconds that a statement takes before the nodes are checked
 ANSWER_WITHIN: Final = 8.0  # seconds for a node to let the coordinator in
-BETWEEN: Final = 2.0  # seconds from one look to the next
-REMEMBERED: Final = 60.0  # seconds for which a node that was silent is no surprise
+BETWEEN: Final = 2.0  # seconds from one check to the next
+REMEMBERED: Final = 60.0  # seconds for which a node that was silent is checked at once
 COORDINATOR: Final = "coordinator"
 
 WORKERS: Final = """
@@ -33,7 +33,7 @@ WHERE isactive AND noderole = 'primary' AND groupid <> 0
 ORDER BY groupid
 """
 ANSWERS: Final = "SELECT citus_check_connection_to_node(%s, %s)"
-# Of a statement that is under way: when it began. Another one on the same connection has begun later.
+# When the running statement of a connection began. A later one on the same connection has another time.
 UNDER_WAY: Final = "SELECT query_start FROM pg_stat_activity WHERE pid = %s AND state = 'active'"
 
 Connect = Callable[[], Awaitable[psycopg.AsyncConnection[Any]]]
@@ -41,7 +41,7 @@ Connect = Callable[[], Awaitable[psycopg.AsyncConnection[Any]]]
 
 @dataclass(slots=True)
 class Watched:
-    """One connection under watch. `silent` is the node that its statement was ended for."""
+    """One connection under watch. `silent` is the node because of which its statement was ended."""
 
     connection: psycopg.AsyncConnection[Any] | None = None
     silent: str | None = None
@@ -54,18 +54,18 @@ class Watched:
 
 @dataclass(slots=True)
 class NodeWatch:
-    """Looks after a store's statements on a cluster. `connect` makes a connection to the coordinator."""
+    """Watches a store's statements on a cluster. `connect` makes a connection to the coordinator."""
 
     connect: Connect
     patience: float = PATIENCE
     answer_within: float = ANSWER_WITHIN
     between: float = BETWEEN
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _seen: tuple[float, str | None] = (0.0, None)  # when the last look ended, and which node was silent
+    _seen: tuple[float, str | None] = (0.0, None)  # when the last check ended, and which node was silent
 
     @asynccontextmanager
     async def over(self, watched: Watched) -> AsyncIterator[None]:
-        """For the time of a connection, which is set in `watched` when there is one."""
+        """Watch for the time of a connection, which the caller sets in `watched`."""
         watching = asyncio.ensure_future(self._watch(watched))
         try:
             yield
@@ -101,7 +101,7 @@ class NodeWatch:
         return node if time.monotonic() - seen < REMEMBERED else None
 
     async def _begun(self, pid: int) -> Any:
-        """When the statement of that process of the coordinator's began; None where it is over, or nobody says."""
+        """When the statement of that process of the coordinator began; None where it is over, or that is unknown."""
         with suppress(psycopg.Error, TimeoutError):
             async with asyncio.timeout(2 * self.answer_within), self._coordinator() as connection:
                 found = await (await connection.execute(UNDER_WAY, [pid])).fetchone()
@@ -109,11 +109,13 @@ class NodeWatch:
         return None
 
     async def silent(self) -> str | None:
-        """The first node that does not answer the coordinator, or the coordinator itself. Who waits for the same shares
-        one look."""
-        asked = time.monotonic()
+        """The first node that does not answer the coordinator, or the coordinator itself.
+
+        Statements that wait at the same time share one check.
+        """
+        begun = time.monotonic()
         async with self._looking:
-            if self._seen[0] < asked:
+            if self._seen[0] < begun:
                 self._seen = (time.monotonic(), await self._first_silent())
             return self._seen[1]
 
@@ -122,16 +124,16 @@ class NodeWatch:
             async with self._coordinator() as connection:
                 for host, port in await self._workers(connection):
                     problem = await self._problem(connection, host, port)
-                    if problem and not SHUT.search(problem):  # who does not let a role in answers too
+                    if problem and not SHUT.search(problem):  # a node that rejects the role answers too
                         return f"{host}:{port}"
         except (psycopg.errors.ConnectionTimeout, TimeoutError):
             return COORDINATOR
-        except psycopg.Error:  # it has no connection left, say: that tells nothing of the nodes
+        except psycopg.Error:  # it has no connection left, say, which says nothing of the nodes
             return None
         return None
 
     async def problems(self) -> dict[str, str]:
-        """Of each active worker, by its address, why it does not answer; empty where it does."""
+        """Why each active worker does not answer, by its address; empty where it does."""
         async with self._coordinator() as connection:
             workers = await self._workers(connection)
             return {f"{host}:{port}": await self._problem(connection, host, port) for host, port in workers}
@@ -155,23 +157,23 @@ class NodeWatch:
             await connection.close()
 
     async def _problem(self, connection: psycopg.AsyncConnection[Any], host: str, port: int) -> str:
-        said: list[str] = []
+        notices: list[str] = []
 
-        def hear(notice: psycopg.errors.Diagnostic) -> None:
-            said.append(notice.message_primary or "")
+        def keep(notice: psycopg.errors.Diagnostic) -> None:
+            notices.append(notice.message_primary or "")
 
-        connection.add_notice_handler(hear)
+        connection.add_notice_handler(keep)
         try:
             async with asyncio.timeout(4 * self.answer_within):  # the coordinator's own patience is half of it
                 found = await (await connection.execute(ANSWERS, [host, port])).fetchone()
         except psycopg.errors.QueryCanceled:
             return f"it lets nobody in within {self.answer_within:g} s"
         finally:
-            connection.remove_notice_handler(hear)
-        return "" if found and found[0] else " ".join(said) or "it does not say why"
+            connection.remove_notice_handler(keep)
+        return "" if found and found[0] else " ".join(notices) or "it does not say why"
 
 
 def shut(connection: psycopg.AsyncConnection[Any]) -> None:
-    """End what waits on it, at once: to cancel the statement, the coordinator would itself wait for the silent node."""
+    """Close it at once: to cancel its statement, the coordinator would itself wait for the silent node."""
     with suppress(OSError), socket.socket(fileno=os.dup(connection.pgconn.socket)) as wire:
         wire.shutdown(socket.SHUT_RDWR)

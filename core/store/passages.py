@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, Row, Select, Table, and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,7 +17,7 @@ from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.resolve_target import documents
 from core.store.sanitize import storable
-from core.store.schema import ID_MARK, ChunkSet, ItemRow, any_id, chunk_table, passage_of
+from core.store.schema import ID_MARK, ITEM_TABLE, ChunkSet, any_id, chunk_table, passage_of
 from core.types import Metadata
 
 
@@ -152,7 +152,7 @@ async def _related(
         return {}
     found: dict[str, list[StoredChunk]] = {each: [] for each in tables.ids}
     for row in await connection.execute(related(tables, relation, nearest)):
-        found[row.asked_id].append(_stored(row))
+        found[row.origin_id].append(_stored(row))
     return {id_: tuple(several) for id_, several in found.items() if several}
 
 
@@ -206,73 +206,70 @@ async def read_titles(store: Store, view: CollectionView, ids: Iterable[str]) ->
     return found
 
 
-_ITEMS = cast("Table", ItemRow.__table__)
-
-
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The chunks of one set in the roles of a statement; conditions relate those `near` to those `asked` for."""
+    """The chunks of one set in the roles of a statement; conditions relate chunks `near` to the given `origin`."""
 
     ids: tuple[str, ...]
-    asked: FromClause
+    origin: FromClause
     near: FromClause
-    shown: FromClause
+    stored: FromClause
     parent: FromClause
 
     @classmethod
     def of(cls, chunk_set: ChunkSet, ids: Iterable[str], *, distributed: bool = False) -> Tables:
         table, wanted = chunk_table(chunk_set.key), tuple(dict.fromkeys(filter(storable, ids)))
-        asked = _requested_chunks(table, wanted, distributed=distributed)
-        return cls(wanted, asked, table.alias("near"), table.alias("shown"), table.alias("parent"))
+        origin = _requested_chunks(table, wanted, distributed=distributed)
+        return cls(wanted, origin, table.alias("near"), table.alias("shown"), table.alias("parent"))
 
     @property
     def described(self) -> Select[Any]:
         """The columns of a StoredChunk. Joins are within the item, so that a distributed join stays on its node."""
-        shown, parent = self.shown, self.parent
-        own = [each for each in shown.c if each.name not in {"item_key", "key", "parent_key"}]
-        of_shown = and_(parent.c.item_key == shown.c.item_key, parent.c.key == shown.c.parent_key)
+        stored, parent = self.stored, self.parent
+        own = [each for each in stored.c if each.name not in {"item_key", "key", "parent_key"}]
+        of_stored = and_(parent.c.item_key == stored.c.item_key, parent.c.key == stored.c.parent_key)
         return (
-            select(_ITEMS.c.id.label("item_id"), _ITEMS.c.title, parent.c.id.label("parent_id"), *own)
-            .join_from(_ITEMS, shown, shown.c.item_key == _ITEMS.c.key)
-            .join(parent, of_shown, isouter=True)
+            select(ITEM_TABLE.c.id.label("item_id"), ITEM_TABLE.c.title, parent.c.id.label("parent_id"), *own)
+            .join_from(ITEM_TABLE, stored, stored.c.item_key == ITEM_TABLE.c.key)
+            .join(parent, of_stored, isouter=True)
         )
 
     def of_items(self, ids: Sequence[str]) -> Select[Any]:
         """Every chunk of these items, in the order of the text."""
-        return self.described.where(_ITEMS.c.id == any_id(ids)).order_by(self.shown.c.ordinal)
+        return self.described.where(ITEM_TABLE.c.id == any_id(ids)).order_by(self.stored.c.ordinal)
 
     @property
     def itself(self) -> ColumnElement[bool]:
-        return self.near.c.key == self.asked.c.key
+        return self.near.c.key == self.origin.c.key
 
     @property
     def its_parent(self) -> ColumnElement[bool]:
-        return self.near.c.key == self.asked.c.parent_key
+        return self.near.c.key == self.origin.c.parent_key
 
     @property
     def sibling(self) -> ColumnElement[bool]:
-        asked, near = self.asked.c, self.near.c
-        of_one_parent = near.parent_key.is_not_distinct_from(asked.parent_key)
-        under_one_heading = or_(asked.parent_key.is_not(None), near.heading_path == asked.heading_path)
+        origin, near = self.origin.c, self.near.c
+        of_one_parent = near.parent_key.is_not_distinct_from(origin.parent_key)
+        under_one_heading = or_(origin.parent_key.is_not(None), near.heading_path == origin.heading_path)
         return and_(self._its_like, of_one_parent, under_one_heading)
 
     @property
     def on_its_page(self) -> ColumnElement[bool]:
-        asked, near = self.asked.c, self.near.c
-        both_unpaged = and_(asked.page_first.is_(None), near.page_first.is_(None))
-        overlapping = and_(near.page_first <= asked.page_last, near.page_last >= asked.page_first)
+        origin, near = self.origin.c, self.near.c
+        both_unpaged = and_(origin.page_first.is_(None), near.page_first.is_(None))
+        overlapping = and_(near.page_first <= origin.page_last, near.page_last >= origin.page_first)
         return and_(self._its_like, or_(both_unpaged, overlapping))
 
     @property
     def on_an_adjacent_page(self) -> ColumnElement[bool]:
-        asked, near = self.asked.c, self.near.c
-        before, after = near.page_last == asked.page_first - 1, near.page_first == asked.page_last + 1
+        origin, near = self.origin.c, self.near.c
+        before, after = near.page_last == origin.page_first - 1, near.page_first == origin.page_last + 1
         return and_(self._its_like, or_(before, after))
 
     @property
     def _its_like(self) -> ColumnElement[bool]:
         """Another chunk of the same level: a child's neighbours are children, and a parent's are parents."""
-        return and_(self.near.c.key != self.asked.c.key, self.near.c.level == self.asked.c.level)
+        return and_(self.near.c.key != self.origin.c.key, self.near.c.level == self.origin.c.level)
 
 
 def related(tables: Tables, relation: ColumnElement[bool], nearest: int | None) -> Select[Any]:
@@ -280,15 +277,15 @@ def related(tables: Tables, relation: ColumnElement[bool], nearest: int | None) 
 
     Keys are ranked first, and only what is kept is joined to its text.
     """
-    asked, near, shown = tables.asked.c, tables.near.c, tables.shown.c
-    nearness = (func.abs(near.ordinal - asked.ordinal), near.ordinal.desc())
-    place = func.row_number().over(partition_by=(near.item_key, asked.key), order_by=nearness)
-    columns = (asked.id.label("asked_id"), near.item_key, near.key, place.label("place"))
-    in_relation = and_(near.item_key == asked.item_key, relation)
-    placed = select(*columns).join_from(tables.asked, tables.near, in_relation).subquery("placed")
-    chosen = and_(placed.c.item_key == shown.item_key, placed.c.key == shown.key)
-    statement = tables.described.add_columns(placed.c.asked_id).join(placed, chosen)
-    statement = statement.order_by(placed.c.asked_id, placed.c.place)
+    origin, near, stored = tables.origin.c, tables.near.c, tables.stored.c
+    nearness = (func.abs(near.ordinal - origin.ordinal), near.ordinal.desc())
+    place = func.row_number().over(partition_by=(near.item_key, origin.key), order_by=nearness)
+    columns = (origin.id.label("origin_id"), near.item_key, near.key, place.label("place"))
+    in_relation = and_(near.item_key == origin.item_key, relation)
+    placed = select(*columns).join_from(tables.origin, tables.near, in_relation).subquery("placed")
+    chosen = and_(placed.c.item_key == stored.item_key, placed.c.key == stored.key)
+    statement = tables.described.add_columns(placed.c.origin_id).join(placed, chosen)
+    statement = statement.order_by(placed.c.origin_id, placed.c.place)
     return statement if nearest is None else statement.where(placed.c.place <= nearest)
 
 
@@ -303,7 +300,7 @@ def _requested_chunks(table: Table, ids: Sequence[str], *, distributed: bool) ->
     columns = [each for each in table.c if each.name not in {"text", "metadata"}]
     picked = (
         select(*columns)
-        .join_from(_ITEMS, table, table.c.item_key == _ITEMS.c.key)
-        .where(_ITEMS.c.id == any_id(items), table.c.id == any_id(ids))
+        .join_from(ITEM_TABLE, table, table.c.item_key == ITEM_TABLE.c.key)
+        .where(ITEM_TABLE.c.id == any_id(items), table.c.id == any_id(ids))
     )
     return picked.distinct().subquery("asked") if distributed else picked.cte("asked").prefix_with("MATERIALIZED")

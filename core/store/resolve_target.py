@@ -9,9 +9,8 @@ from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.indexes import indexed_vector
 from core.store.names import ITEMS
-from core.store.schema import chunk_table, lexeme_table, vector_table
+from core.store.schema import ITEM_TABLE, chunk_table, lexeme_table, vector_table
 from core.store.search_target import (
-    ITEM_TABLE,
     Narrowing,
     Postings,
     SearchColumn,

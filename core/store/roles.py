@@ -7,7 +7,7 @@ import hashlib
 import hmac
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg import conninfo, sql
@@ -15,7 +15,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.errors import ConnectionFailed, NotAllowed
-from core.store.engine import Store
+from core.store.db_errors import reason
+from core.store.engine import Driver, Store, driver_of
 from core.store.migrations import Chain
 
 if TYPE_CHECKING:
@@ -61,9 +62,8 @@ def refused(error: BaseException, role: str) -> NotAllowed | None:
     cause = error.orig if isinstance(error, DBAPIError) else error
     if not isinstance(cause, psycopg.errors.InsufficientPrivilege):
         return None
-    said = str(cause).strip().partition("\n")[0]
     return NotAllowed(
-        f"You are here as {role}, and {role}s may not do this ({said}). Nothing was changed. {_way_out()}"
+        f"You are here as {role}, and {role}s may not do this ({reason(error)}). Nothing was changed. {_way_out()}"
     )
 
 
@@ -92,8 +92,6 @@ async def opened(owner: Store, role: str, chains: Sequence[Chain] = ()) -> RoleS
         ) from None
     return RoleStore(store, role)
 
-
-Driver = psycopg.AsyncConnection[Any]
 
 # Rights that PostgreSQL gives to everybody. They are revoked on the embedded server only.
 OURS_ALONE: Final = (
@@ -129,11 +127,6 @@ def login(owner: Store, driver: Driver, name: str) -> str:
     if password := password_of(driver, name):
         parameters["password"] = password
     return conninfo.make_conninfo("", **parameters)
-
-
-async def driver_of(connection: AsyncConnection) -> Driver:
-    raw = await connection.get_raw_connection()
-    return cast("Driver", raw.driver_connection)
 
 
 async def lease(owner: Store) -> EmbeddedServer | None:

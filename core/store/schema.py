@@ -1,9 +1,9 @@
-"""The tables, as SQLAlchemy maps them. Rows that have no class of their own are tables made per set, below.
+"""The tables, as SQLAlchemy maps them. Tables that exist once a set are made by functions, below.
 
 Two kinds of schema: `rankbook` holds what spans collections; each collection has one of its own, written here as
 `HERE` and translated at run time. Keys are integers inside; the user's ids are unique and compare bytewise. Whatever
-is derived from an item carries the item's key, so that it goes when the item goes and can be distributed beside it.
-There are no foreign keys between them: they would double the cost of a bulk load, and `loading.remove_items` is the
+is derived from an item carries the item's key, so that it goes with the item and can be distributed with it.
+There are no foreign keys between them: they would double the cost of a bulk load, and `bulk_load.remove_items` is the
 one place that deletes.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from pgvector.sqlalchemy import VECTOR
 from sqlalchemy import (
@@ -53,7 +53,7 @@ class Base(DeclarativeBase):
 
 
 class Collection(Base):
-    """A collection: its own schema, or a mapping onto somebody's table (`attached`)."""
+    """A collection: a schema of its own, or a mapping onto an existing table (`attached`)."""
 
     __tablename__ = "collections"
     __table_args__ = ({"schema": CATALOG},)
@@ -68,7 +68,7 @@ class Collection(Base):
     version: Mapped[int] = mapped_column(BigInteger, default=0)  # moves on whenever anything in it changes
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
     changed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
-    # When all that came in stood, labels and checks included. Empty while a load is under way, or if it never ended.
+    # When a load was complete, labels and checks included. NULL while one is under way, or if it never ended.
     loaded_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
 
 
@@ -91,9 +91,9 @@ class TrashRow(Base):
 
 
 class TableGrant(Base):
-    """A right on somebody's attached table, or on its schema (`relation` is empty), that Rankbook itself granted.
+    """A right on an attached table, or on its schema (`relation` is empty), that Rankbook itself granted.
 
-    Revoked when no attached collection needs it. With a `collection`, that one alone does.
+    Revoked when no attached collection needs it. With a `collection`, only that one does.
     """
 
     __tablename__ = "table_grants"
@@ -128,6 +128,9 @@ class ItemRow(Base):
     text: Mapped[str] = mapped_column(Text)
     meta: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB)
     digest: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+ITEM_TABLE = cast("Table", ItemRow.__table__)
 
 
 class ChunkSet(Base):
@@ -184,7 +187,7 @@ class CachedChunks(Base):
 
 
 def any_id(ids: Iterable[str]) -> ColumnElement[Any]:
-    """What equals any of these ids, compared bytewise as ids are."""
+    """The right side of `= ANY` for these ids, compared bytewise."""
     return any_(literal(list(ids), ARRAY(Id)))
 
 
@@ -193,7 +196,7 @@ def chunk_id(item_id: str, ordinal: int) -> str:
 
 
 def passage_of(row: Row[Any]) -> dict[str, Any]:
-    """What a row says of a passage and its place, by the names that `core.types` has for it."""
+    """A row's passage and its place, by the names that `core.types` has for them."""
     return {
         "text": row.text,
         "level": row.level,
@@ -212,7 +215,7 @@ _made = MetaData()
 
 
 def _owner() -> tuple[Column[Any], Column[Any], Column[Any]]:
-    """The columns by which every derived row names its item, itself, and the id that people see."""
+    """The columns that every derived row has: its item's key, its own, and the id that people see."""
     return (
         Column("item_key", Integer, nullable=False),
         Column("key", Integer, nullable=False),

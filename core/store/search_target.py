@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from core.errors import MissingCapability
 from core.filters import ITEM_ID, And, Condition, IdField, JsonField, MetadataField, Not, Or, compiled, without_items
 from core.store.indexes import field_value
-from core.store.schema import ItemRow, any_id, chunk_table, posting_table, term_table
+from core.store.schema import ITEM_TABLE, any_id, chunk_table, posting_table, term_table
 
 T = TypeVar("T")
 Narrowing = Callable[[ColumnElement[bool]], ColumnElement[bool]]
@@ -163,9 +163,6 @@ class SearchTarget:
         if self.among is not None:
             return self.details.where(self.among(ids))
         return self.details.where(self.detail_id == any_id(ids))
-
-
-ITEM_TABLE = cast("Table", ItemRow.__table__)
 
 
 def item_field(name: str) -> MetadataField:

@@ -19,7 +19,7 @@ from core.store import locks
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.names import written
-from core.store.schema import ChunkSet, ItemRow, chunk_table, lexeme_table, posting_table, term_table
+from core.store.schema import ITEM_TABLE, ChunkSet, chunk_table, lexeme_table, posting_table, term_table
 
 SURELY_FITS = 250_000  # bytes whose tsvector stays below PostgreSQL's limit of 1 MB: hyphens and URLs treble a text
 PIECE = 50_000  # characters of a text beyond that which are read at a time
@@ -104,7 +104,7 @@ def tables_of(chunk_set: int) -> dict[str, Table]:
         "terms": term_table(chunk_set),
         "postings": posting_table(chunk_set),
         "chunks": chunk_table(chunk_set),
-        "items": cast("Table", ItemRow.__table__),
+        "items": ITEM_TABLE,
         "chunk_sets": cast("Table", ChunkSet.__table__),
     }
 

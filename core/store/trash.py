@@ -23,7 +23,7 @@ from core.store.attached.mapping import AttachedTable, Attachment
 from core.store.citus import ONE_BY_ONE
 from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.names import identifier, trash_mark, trash_schema
+from core.store.names import identifier, plain_text, trash_mark, trash_schema
 from core.store.schema import Collection, TrashRow
 from core.store.trash_entries import Kind, TrashEntry, name_taken, new_id, not_in_trash, retention
 
@@ -140,7 +140,7 @@ async def put_collection(
         schema = trash_schema(identity)  # only its owner may enter it, whatever is granted on the tables inside
         for role in list(await connection.scalars(text(MAY_ENTER), {"namespace": schema})):
             revoked = f"REVOKE ALL ON SCHEMA {identifier(schema)} FROM {identifier(role)}"
-            await connection.execute(text(revoked.replace(":", r"\:")))
+            await connection.execute(plain_text(revoked))
     else:
         attachment = Attachment.model_validate(row.attached)
         kept["table"] = attachment.table.model_dump(mode="json")
@@ -163,8 +163,7 @@ async def _rename(store: Store, connection: AsyncConnection, old: str, new: str)
     """Citus (from 10.0 on) does the same on its workers, which keep the shards in schemas of the same names."""
     if store.capabilities.distributed:
         await connection.execute(text(ONE_BY_ONE))
-    renamed = RENAME.format(identifier(old), identifier(new))
-    await connection.execute(text(renamed.replace(":", r"\:")))
+    await connection.execute(plain_text(RENAME.format(identifier(old), identifier(new))))
 
 
 async def inspect_attached(store: Store, entry: TrashEntry) -> Attachment | None:

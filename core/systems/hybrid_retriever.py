@@ -19,7 +19,7 @@ from core.presets import preset
 from core.registry import Options, in_a_sentence
 from core.rerank import LanguageModelReranker, Reranker
 from core.rerank.base import RERANKERS
-from core.systems.reranking import CustomReranker, found_and_reranked
+from core.systems.reranking import CustomReranker, search_and_rerank
 from core.tasks import run_cancellable
 from core.types import Hit
 from core.variant import Variant
@@ -95,7 +95,7 @@ class HybridRetriever:
         if self.reranker is None:
             return await search(ctx, query, self.variant(top_k))
         variant, result = self.variant(top_k).but(min_score=0.0), partial(_result, collection=ctx.view.name)
-        found = found_and_reranked(self.reranker, ctx, query, variant, result, top_k, self.config.min_score)
+        found = search_and_rerank(self.reranker, ctx, query, variant, result, top_k, self.config.min_score)
         return await run_cancellable(found, ctx.cancellation, ctx.deadline)
 
     def variant(self, top_k: int) -> Variant:

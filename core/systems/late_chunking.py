@@ -22,7 +22,7 @@ from core.legs import Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.query_terms import words_of
 from core.legs.vector import VectorLeg
-from core.pipeline.retriever import RetrievalResult, search
+from core.pipeline.retriever import search
 from core.presets import preset
 from core.registry import Options, in_a_sentence
 from core.snippets import Snippets, snippet_of
@@ -240,7 +240,12 @@ class Retriever:
         for chunk in result.evidence:
             evidence.setdefault(chunk.item_id, chunk)
         candidates = tuple(_candidate(hit, evidence.get(hit.item_id), words, prefs.snippet) for hit in result.hits)
-        stats = _stats(result, prefs) if prefs.debug else RetrievalStats()
+        stats = RetrievalStats()
+        if prefs.debug:
+            counts = {stage.name: len(stage.ranking) for stage in result.trace.stages}
+            counts |= {"candidates": len(result.hits), "evidence": len(result.evidence)}
+            timing = {**result.trace.timing_ms, "total": result.trace.milliseconds}
+            stats = RetrievalStats(timing, counts, {**prefs.model_dump(mode="json"), "variant": result.variant.id})
         return RetrievalBundle(candidates, result.evidence, stats, (*result.trace.notes, *prefs.scoring.without_effect))
 
 
@@ -269,10 +274,3 @@ def _candidate(hit: Hit, chunk: EvidenceChunk | None, words: Sequence[str], opti
         snippet=snippet.text,
         snippet_from=snippet.source,
     )
-
-
-def _stats(result: RetrievalResult, prefs: RetrievalPrefs) -> RetrievalStats:
-    counts = {stage.name: len(stage.ranking) for stage in result.trace.stages}
-    counts |= {"candidates": len(result.hits), "evidence": len(result.evidence)}
-    timing = {**result.trace.timing_ms, "total": result.trace.milliseconds}
-    return RetrievalStats(timing, counts, {**prefs.model_dump(mode="json"), "variant": result.variant.id})

@@ -24,7 +24,7 @@ from core.rerank import ApiReranker, OverlapReranker, Reranker
 from core.rerank import api as rerank_api
 from core.store import collections
 from core.store.engine import Store
-from core.systems.reranking import CustomReranker, found_and_reranked
+from core.systems.reranking import CustomReranker, search_and_rerank
 from core.tasks import run_cancellable
 from core.types import Hit, Metadata
 from core.variant import Variant
@@ -143,19 +143,16 @@ class RagModule:
         """The same with its trace."""
         config = config or RagModuleConfig()
         view = await collections.get(self.store, collection)
-        context = RequestContext(self.store, view, self._resources(config.rerank), cancellation, deadline)
+        resources, rerank = self.resources, config.rerank
+        if self._rerank_key is not None and rerank is not None:  # it goes to the configured endpoint alone
+            given = {rerank_api.KEY: self._rerank_key} | ({rerank_api.URL: rerank.base_url} if rerank.base_url else {})
+            resources = replace(resources, environment={**resources.environment, **given})
+        context = RequestContext(self.store, view, resources, cancellation, deadline)
         variant = self.variant(config)
         if self.reranker is None or (config.rerank is not None and not config.rerank.enabled):
             return await search(context, query, variant)
-        found = found_and_reranked(self.reranker, context, query, variant, _result, config.top_k)
+        found = search_and_rerank(self.reranker, context, query, variant, _result, config.top_k)
         return await run_cancellable(found, context.cancellation, context.deadline)
-
-    def _resources(self, rerank: Rerank | None) -> Resources:
-        """The resources with the key that was given in code, which goes to the configured endpoint alone."""
-        if self._rerank_key is None or rerank is None:
-            return self.resources
-        given = {rerank_api.KEY: self._rerank_key} | ({rerank_api.URL: rerank.base_url} if rerank.base_url else {})
-        return replace(self.resources, environment={**self.resources.environment, **given})
 
     @in_a_sentence("The configuration of rag-module")
     def variant(self, config: RagModuleConfig) -> Variant:

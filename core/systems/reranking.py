@@ -1,6 +1,6 @@
-"""A reranker of somebody's own, any object with `rerank(ctx, query, results, top_k)`, over what a search found.
+"""A user's own reranker, any object with `rerank(ctx, query, results, top_k)`, over the results of a search.
 
-Owns its order, its cut, and that its failure passes results through and is in the trace.
+Its order is cut to `top_k`. Where it fails, results are passed through, and the trace says so.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from core.variant import Variant
 
 
 class CustomReranker(Protocol):
-    """Any object that orders results anew."""
+    """Any object that reorders results."""
 
     async def rerank(self, ctx: RequestContext, query: str, results: Sequence[Any], top_k: int) -> Sequence[Any]:
         """Some of the results, which have a `chunk_id` and a `score`; at most `top_k` of them come out."""
         ...
 
 
-async def found_and_reranked(
+async def search_and_rerank(
     reranker: CustomReranker,
     ctx: RequestContext,
     query: str,
@@ -34,15 +34,15 @@ async def found_and_reranked(
     top_k: int,
     min_score: float = 0.0,
 ) -> RetrievalResult:
-    """Every candidate of the variant ordered anew, cut to `top_k`. The caller guards it by token and deadline."""
-    bundle = await search(replace(ctx, cancellation=None, deadline=None), query, variant)
-    hits = {hit.id: hit for hit in (*bundle.hits, *bundle.beyond)}
+    """Reorder every candidate of the variant and cut to `top_k`. The caller applies the token and the deadline."""
+    result = await search(replace(ctx, cancellation=None, deadline=None), query, variant)
+    hits = {hit.id: hit for hit in (*result.hits, *result.beyond)}
     if not hits:
-        return bundle
-    with bundle.trace.stage("rerank") as record:
+        return result
+    with result.trace.stage("rerank") as record:
         try:
-            given = await reranker.rerank(ctx, bundle.query, list(map(result_of, hits.values())), top_k)
-            made = [replace(hits[each.chunk_id], score=each.score, rerank_score=each.score) for each in given]
+            reranked = await reranker.rerank(ctx, result.query, list(map(result_of, hits.values())), top_k)
+            made = [replace(hits[each.chunk_id], score=each.score, rerank_score=each.score) for each in reranked]
         except (Cancelled, DeadlineExceeded):
             raise
         except Exception as error:
@@ -51,5 +51,5 @@ async def found_and_reranked(
         made = sorted(made, key=lambda hit: (-hit.score, hit.rank, hit.id.encode()))
         kept = numbered([hit for hit in made if hit.score >= min_score][:top_k])
         record.hand_on(kept)
-    bundle.trace.close()
-    return replace(bundle, hits=tuple(kept), beyond=())
+    result.trace.close()
+    return replace(result, hits=tuple(kept), beyond=())

@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.errors import InputError
 from core.progress import Listener, Step, nobody
-from core.store import bulk_load
+from core.store.engine import driver_of
 from evals.backup import file_format
 from evals.backup.archive_writer import GZIP
 from evals.backup.file_format import (
@@ -260,7 +260,7 @@ class RowReader:
         table = part.table if isinstance(part, BackupPart) else part
         incoming = table.to_metadata(MetaData(), schema=None, name=f"incoming_{table.name}")  # type: ignore[arg-type]
         create = sql.SQL("CREATE TEMPORARY TABLE {} (LIKE {} INCLUDING DEFAULTS) ON COMMIT DROP")
-        driver = await bulk_load.driver(self.connection)
+        driver = await driver_of(self.connection)
         await driver.execute(create.format(sql.Identifier(incoming.name), identifier(table)))
         await self._copy(table, sql.Identifier("pg_temp", incoming.name))
         return incoming
@@ -290,7 +290,7 @@ class RowReader:
             target, sql.SQL(", ").join(map(sql.Identifier, self._columns(piece, first, table)))
         )
         try:
-            async with (await bulk_load.driver(self.connection)).cursor() as cursor:
+            async with (await driver_of(self.connection)).cursor() as cursor:
                 async with cursor.copy(statement) as into:
                     block: bytes | None = first
                     while block:
@@ -307,16 +307,16 @@ class RowReader:
 
     def _columns(self, piece: str, first: bytes, table: Table) -> list[str]:
         header, end, _ = first.partition(b"\n")
-        found = header.decode("utf-8", errors="replace").split("\t")
+        names = header.decode("utf-8", errors="replace").split("\t")
         known = file_format.columns(table)
-        if strange := [name for name in found if name not in known]:
+        if strange := [name for name in names if name not in known]:
             raise self.archive.wrong(
                 f"{piece} has a column {strange[0]!r:.80}, which {table.name} has not got in this Rankbook. Restore it "
                 f"with Rankbook {self.archive.manifest.rankbook}, upgrade, and make a new backup."
             )
-        if not end or len(set(found)) < len(found):
+        if not end or len(set(names)) < len(names):
             raise self.archive.wrong(f"{piece} does not begin with a table's heading.")
-        return found
+        return names
 
 
 async def count_written(connection: AsyncConnection, statement: Executable) -> int:

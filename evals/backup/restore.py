@@ -51,7 +51,7 @@ from evals.schema import schema_chain
 from evals.schema import schema_chain as evals_chain
 
 LISTS: Final = (MANIFEST, CONTENTS)
-NEEDED: Final[Mapping[Kind, set[str]]] = {  # beside labels and results
+NEEDED: Final[Mapping[Kind, set[str]]] = {  # besides labels and results
     "own": {REGISTER.name, *(mapped_table(each).name for each in (ItemRow, ChunkSet, EmbeddingSet))},
     "attached": {REGISTER.name},
     "gone": set(),
@@ -85,10 +85,10 @@ def check(path: Path, listener: Listener = nobody) -> Manifest:
 def check_readable(archive: Archive) -> None:
     """Refuse files of a newer Rankbook, invalid names of collections, and file names that lead out of the home."""
     for chain in (catalog, evals_chain, collection_chain):
-        found = archive.manifest.revisions.get(chain.name, "")
-        if found > chain.head:
+        revision = archive.manifest.revisions.get(chain.name, "")
+        if revision > chain.head:
             raise archive.wrong(
-                f"It was written by a newer Rankbook ({archive.manifest.rankbook}, revision {found} of "
+                f"It was written by a newer Rankbook ({archive.manifest.rankbook}, revision {revision} of "
                 f"{chain.name}; this one knows {chain.head}). Upgrade Rankbook, and restore it then."
             )
     for each in archive.manifest.collections:
@@ -122,10 +122,10 @@ def check_contents(archive: Archive) -> None:
     revision = archive.manifest.revisions.get(evals_chain.name, "")
     lacking = [member for member in sorted(files) if member not in archive.infos]
     for each in listed:
-        there = set(archive.tables(each.folder))
-        wanted = {part.name for part in OF_COLLECTIONS if part.since <= revision} | NEEDED[each.kind]
-        lacking += [f"{table} of {each.name!r:.80}" for table in sorted(wanted - there)]
-        if strange := there - wanted if each.kind != "own" else {}:
+        present = set(archive.tables(each.folder))
+        expected = {part.name for part in OF_COLLECTIONS if part.since <= revision} | NEEDED[each.kind]
+        lacking += [f"{table} of {each.name!r:.80}" for table in sorted(expected - present)]
+        if strange := present - expected if each.kind != "own" else {}:
             raise archive.wrong(
                 f"It holds {min(strange)} of {each.name!r:.80}, which by its own list has no documents here. Nothing "
                 "was restored."
@@ -161,7 +161,7 @@ async def plan_restore(
             raise UnknownName("attached collection of this backup", of, attached)
         readable_tables.refuse_system_schema(relation_name(table_name)[0])
     here = {row.name: row.created_at for row in await collections.listed(store)}
-    targets, there, taken = [], [], []
+    targets, there, in_the_way = [], [], []
     for target in select_targets(archive, collection, name):
         each = replace(target, table=tables.get(target.kept.name, ""))
         if each.kept.kind != "gone":
@@ -171,12 +171,12 @@ async def plan_restore(
         elif collection is None and name is None and here[each.name] == each.kept.created_at:
             there.append(each.name)
         else:
-            taken.append(each.name)
-    if taken:
+            in_the_way.append(each.name)
+    if in_the_way:
         raise StoreError(
-            f"There is a collection {', '.join(map(repr, taken))} here already, and nothing is written over it. "
-            f"Restore it beside: --collection {taken[0]!r} --as NAME. Or bring only its labels and judgements into the "
-            "one that is here: --labels-only."
+            f"There is a collection {', '.join(map(repr, in_the_way))} here already, and nothing is written over it. "
+            f"Restore it beside: --collection {in_the_way[0]!r} --as NAME. Or bring only its labels and judgements "
+            "into the one that is here: --labels-only."
         )
     _require_room(store, archive, targets)
     return RestorePlan(tuple(targets), tuple(there))

@@ -14,10 +14,9 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Table, and_, exists, func, insert, literal, not_, or_, select, union
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.dialects.postgresql import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.types import Text
 
-from core.types import Query
 from evals.backup import file_format
 from evals.backup.archive_reader import RowReader, count_written
 from evals.backup.file_format import LABELS
@@ -25,7 +24,8 @@ from evals.judging.judgements import MODEL_PREFIX
 from evals.labels import query_sets, revisions
 from evals.labels.label_checks import DEFAULT_MAX_GRADE
 from evals.labels.revisions import Cause, LabelChange, LabelDifference, LabelState
-from evals.types import Exclusion, Label, LabelledQueries, MergedFrom, Span
+from evals.schema import QuerySet
+from evals.types import LabelledQueries, MergedFrom
 
 FindMissing = Callable[[Collection[str]], Awaitable[list[str]]]  # those of the ids that the collection lacks
 OTHER_QUESTION = "of queries that read otherwise here"
@@ -73,8 +73,13 @@ class LabelMerge:
         return cls(reader, name, incoming, RestoredLabels(name), find_missing)
 
     async def run(self) -> RestoredLabels:
-        sets = self.incoming["query_sets"]
-        await self._refuse_impossible()
+        sets, queries, labels, spans = (self.incoming[name] for name in ("query_sets", "queries", "labels", "spans"))
+        # Rows that no check of queries and labels would have passed.
+        is_weight = queries.c.weight.between(0, sys.float_info.max)  # which NaN and infinity are not
+        is_place = and_(spans.c.start_at >= 0, spans.c.end_at >= spans.c.start_at)
+        await self._refuse_where(queries, or_(not_(is_weight), func.array_position(queries.c.tags, None).is_not(None)))
+        await self._refuse_where(labels, labels.c.grade < 0)
+        await self._refuse_where(spans, or_(spans.c.grade < 0, not_(is_place)))
         others: set[str] = set()
         for row in (await self.connection.execute(select(sets).order_by(sets.c.key))).all():
             others |= await self._merge_set(row)
@@ -114,7 +119,7 @@ class LabelMerge:
             values = {name: getattr(row, name) for name in SET_COLUMNS}
             await self.connection.execute(table.update().where(table.c.key == key).values(values))
         elif sum(self.merged.added.values()) > count or before is None:
-            labelled = await read_labelled(self.connection, key)
+            labelled = await query_sets.read_parts(self.connection, key)
             values = {"digest": labelled.digest(), "checked_version": None, "changed_at": func.now()}
             await self.connection.execute(table.update().where(table.c.key == key).values(values))
         if before is not None:
@@ -142,7 +147,11 @@ class LabelMerge:
             await self._leave(NO_QUESTION, incoming, and_(of_set, not_(is_other), not_(known)))
             await self._leave(NO_DOCUMENT, incoming, and_(of_set, not_(is_other), known, lacks))
         wanted = and_(of_set, not_(is_other), known, not_(lacks))
-        same = _same(table, incoming, key)
+        # Stored already: by the table's key, or of spans, which have none, by all columns.
+        same_columns = [column.name for column in table.primary_key if column.name != "set_key"]
+        if table.name == "spans":
+            same_columns = [name for name in names if name != "set_key"]
+        same = and_(table.c.set_key == key, *(table.c[name] == incoming.c[name] for name in same_columns))
         if table.name == "labels":
             otherwise = exists().where(same, table.c.grade != incoming.c.grade)
             await self._leave(OTHER_GRADE, incoming, and_(wanted, otherwise))
@@ -178,15 +187,6 @@ class LabelMerge:
         self.merged.add("judgements", added)
         self.merged.leave(OLDER, int(wanted or 0) - added)
 
-    async def _refuse_impossible(self) -> None:
-        """Refuse rows that no check of queries and labels would have passed."""
-        queries, labels, spans = (self.incoming[name] for name in ("queries", "labels", "spans"))
-        is_weight = queries.c.weight.between(0, sys.float_info.max)  # which NaN and infinity are not
-        is_place = and_(spans.c.start_at >= 0, spans.c.end_at >= spans.c.start_at)
-        await self._refuse_where(queries, or_(not_(is_weight), func.array_position(queries.c.tags, None).is_not(None)))
-        await self._refuse_where(labels, labels.c.grade < 0)
-        await self._refuse_where(spans, or_(spans.c.grade < 0, not_(is_place)))
-
     async def _refuse_where(self, incoming: Table, wrong: ColumnElement[bool]) -> None:
         if await self.connection.scalar(select(func.count()).select_from(incoming).where(wrong)):
             what = incoming.name.removeprefix("incoming_")
@@ -201,35 +201,7 @@ def _stored(name: str) -> Table:
     return next(part.table for part in LABELS if part.name == name)
 
 
-def _same(table: Table, incoming: Table, key: int) -> Any:
-    """Whether a row is stored already: by the table's key, or of spans, which have none, by all columns."""
-    names = [column.name for column in table.primary_key if column.name != "set_key"]
-    if table.name == "spans":
-        names = [name for name in file_format.columns(table) if name not in {"key", "set_key"}]
-    return and_(table.c.set_key == key, *(table.c[name] == incoming.c[name] for name in names))
-
-
 async def read_state(connection: AsyncConnection, key: int) -> tuple[LabelledQueries, LabelState]:
     """A set with its columns, as of this transaction."""
-    table = file_format.table_of_sets()
-    row = (await connection.execute(select(table).where(table.c.key == key))).one()
-    merged = None if row.merged_digest is None else bytes(row.merged_digest)
-    return await read_labelled(connection, key), LabelState(bytes(row.digest), row.flaws, merged, row.merged_from)
-
-
-async def read_labelled(connection: AsyncConnection, key: int) -> LabelledQueries:
-    """A set in the order of its digest, as of this transaction."""
-
-    async def of(name: str) -> Sequence[Any]:
-        table = _stored(name)
-        return (await connection.execute(select(table).where(table.c.set_key == key))).all()
-
-    return LabelledQueries.ordered(
-        (Query(row.id, row.text, row.kind, tuple(row.tags), row.weight, row.metadata) for row in await of("queries")),
-        (Label(row.query_id, row.item_id, row.grade, row.split) for row in await of("labels")),
-        (
-            Span(row.query_id, row.item_id, row.start_at, row.end_at, row.text, row.split, row.grade)
-            for row in await of("spans")
-        ),
-        (Exclusion(row.query_id, row.item_id) for row in await of("exclusions")),
-    )
+    row = await AsyncSession(connection).get_one(QuerySet, key)
+    return await query_sets.read_parts(connection, key), LabelState.of(row)

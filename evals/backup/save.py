@@ -21,9 +21,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import StoreError, UnknownName
 from core.progress import Listener, Step, nobody
-from core.store import bulk_load, collections, locks
+from core.store import collections, locks
 from core.store.collections import CollectionView
-from core.store.engine import PATIENT, Store, settle
+from core.store.engine import PATIENT, Store, driver_of, settle
 from core.store.migrations import catalog
 from core.store.migrations import collection as collection_chain
 from core.store.names import TRASH_MARK, composed
@@ -155,7 +155,7 @@ class _BackupRun:
             tables = [identifier(table, view.namespace) for table in file_format.own_tables(view)]
             lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.SQL(", ").join(tables))
             try:
-                await (await bulk_load.driver(connection)).execute(lock)
+                await (await driver_of(connection)).execute(lock)
             except psycopg.errors.UndefinedTable as error:
                 raise _vanished(view.name) from error
         saved: list[tuple[str, Kind, datetime | None]] = [
@@ -218,7 +218,7 @@ class _BackupRun:
         pieces, lines = ArchivePieces(self.writer, folder, table.name), list[bytes]()
         size, rows = 0, -1  # the first line is the header
         try:
-            async with (await bulk_load.driver(self.connection)).cursor() as cursor, cursor.copy(statement) as copy:
+            async with (await driver_of(self.connection)).cursor() as cursor, cursor.copy(statement) as copy:
                 async for line in copy:  # the server sends single lines; many are packed at once, in a thread
                     lines.append(bytes(line))
                     size, rows = size + len(line), rows + 1

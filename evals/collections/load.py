@@ -56,14 +56,14 @@ class LoadPlan(BaseModel):
     )
 
 
-def plan_for(source: Source, **given: Any) -> LoadPlan:
+def plan_for(source: Source, **options: Any) -> LoadPlan:
     """The plan from the options given, else from what the source asks for, else from the defaults."""
     try:
-        plan = LoadPlan(**{**source.wishes(), **given})
+        plan = LoadPlan(**{**source.wishes(), **options})
     except ValidationError as error:
         raise SpecError.from_pydantic("The plan", error) from error
     # An existing collection that was made in another way refuses options, but not what its source asks for.
-    return LoadPlan.model_construct(_fields_set=set(given), **dict(plan))
+    return LoadPlan.model_construct(_fields_set=set(options), **dict(plan))
 
 
 def plan_of(view: CollectionView) -> LoadPlan:

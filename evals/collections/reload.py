@@ -250,12 +250,12 @@ def relocate(span: Span, old: str, new: str) -> Span | None:
     return replace(span, start=hits[0].start(), end=hits[0].end(), text=hits[0][0]) if len(hits) == 1 else None
 
 
-def _places(text: str, wanted: str) -> list[int]:
+def _places(text: str, part: str) -> list[int]:
     places: list[int] = []
-    at = text.find(wanted) if wanted else -1
+    at = text.find(part) if part else -1
     while at >= 0 and len(places) < MOST_PLACES:
         places.append(at)
-        at = text.find(wanted, at + 1)
+        at = text.find(part, at + 1)
     return places
 
 

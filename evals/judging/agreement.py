@@ -159,7 +159,7 @@ def agreement(by_judge: Mapping[str, ByPair]) -> Agreement:
             units[pair].append(grade)
     two = [PairwiseAgreement.of(a, by_judge[a], b, by_judge[b]) for a, b in combinations(sorted(by_judge), 2)]
     shared = [grades for _, grades in sorted(units.items()) if len(grades) > 1]
-    counts = tuple((judge, len(given)) for judge, given in sorted(by_judge.items()))
+    counts = tuple((judge, len(grades)) for judge, grades in sorted(by_judge.items()))
     return Agreement(counts, tuple(each for each in two if each), len(shared), krippendorff_alpha(shared))
 
 

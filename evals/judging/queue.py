@@ -102,12 +102,12 @@ def _ordered(
         raise InputError(f"Two runs can be settled, and {len(runs)} were named. Name two, or order by depth.")
     first, second = runs
     plan = order_by_influence(first, second, split, spec.metric, judged)
-    wanted = plan.needed if spec.limit is None else plan.pairs[: spec.limit]
+    chosen = plan.needed if spec.limit is None else plan.pairs[: spec.limit]
     alike = first.name == second.name
     sentence = plan.outlook.sentence(*(f"{run.name} ({run.id[:8]})" if alike else run.name for run in runs))
-    if len(wanted) != len(plan.needed):
-        sentence += f" This queue holds {len(wanted)}, the most telling ones."
-    return shuffled(wanted, spec.seed), plan.outlook, sentence
+    if len(chosen) != len(plan.needed):
+        sentence += f" This queue holds {len(chosen)}, the most telling ones."
+    return shuffled(chosen, spec.seed), plan.outlook, sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,11 +115,11 @@ async def contests(store: Store, collection: str) -> list[tuple[Contest, list[Vo
     """All contests of a collection with their votes, the latest first."""
     table = StoredContest
     wanted = select(table.__table__).where(table.collection == collection)
-    given = select(StoredVote.__table__).join(table, table.key == StoredVote.contest)
+    cast_votes = select(StoredVote.__table__).join(table, table.key == StoredVote.contest)
     async with store.begin(read_only=True) as connection:
         rows = (await connection.execute(wanted.order_by(table.begun_at.desc(), table.key))).all()
         votes: dict[str, list[Vote]] = defaultdict(list)
-        in_order = given.where(table.collection == collection).order_by(StoredVote.voted_at, StoredVote.visitor)
+        in_order = cast_votes.where(table.collection == collection).order_by(StoredVote.voted_at, StoredVote.visitor)
         for row in await connection.execute(in_order):
             votes[row.contest].append(Vote(row.visitor, row.query, row.choice))
     return [(Contest(row.collection, row.variants), votes[row.key]) for row in rows]

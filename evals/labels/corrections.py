@@ -86,7 +86,7 @@ async def relabel(  # noqa: PLR0913 - a label has that many sides
         labelled = await _require_queries(store, view.name, query_set)
         if query_id not in (known := {query.id for query in labelled.queries}):
             raise UnknownName(f"query of {query_set!r} in {view.name!r}", query_id, known)
-        split = _split_of_pair(labelled, query_id, item_id) if split is None else _checked_split(labelled, split)
+        split = _split_of(labelled, query_id, item_id, split)
         if grade is not None:
             if await label_files.missing_items(store, view, [item_id]):
                 raise InputError(f"The document {item_id!r:.80} is not in {view.name!r}, so it cannot be labelled.")
@@ -126,13 +126,11 @@ def _key(row: Label | Span) -> tuple[str, str, str]:
     return row.query_id, row.item_id, row.split
 
 
-def _checked_split(labelled: LabelledQueries, split: str) -> str:
-    known = {*(label.split for label in labelled.labels), *(span.split for span in labelled.spans)}
-    return split if split in known else names.checked(split, what="The split", room=LONGEST_SPLIT)
-
-
-def _split_of_pair(labelled: LabelledQueries, query_id: str, item_id: str) -> str:
+def _split_of(labelled: LabelledQueries, query_id: str, item_id: str, named: str | None) -> str:
     rows: tuple[Label | Span, ...] = (*labelled.labels, *labelled.spans)
+    if named is not None:
+        known = any(row.split == named for row in rows)
+        return named if known else names.checked(named, what="The split", room=LONGEST_SPLIT)
     of_query = [row for row in rows if row.query_id == query_id]
     of_pair = {row.split for row in of_query if row.item_id == item_id}
     splits = sorted(of_pair or {row.split for row in of_query or rows} or {"test"})
@@ -218,7 +216,7 @@ async def _move(store: Store, collection: str, name: str, author: str, *, back: 
                 f"The query set {name!r} of {collection!r} was changed by what keeps no revisions, such as an older "
                 "Rankbook or SQL. Its kept changes do not fit any more, and nothing was changed."
             )
-        now = await query_sets.read_parts(session, row)
+        now = await query_sets.read_parts(connection, row.key)
         then = difference.undo(now) if back else difference.redo(now)
         left = replace(leaving, state=LabelState.of(row))  # flaws, say, may have changed without the rows
         state = coming.state

@@ -193,15 +193,15 @@ class _LabelCheck:
         text = self.item_text(span.item_id) if self.item_text else None
         if text is None or text[span.start : span.end] == span.text:
             return row
-        found = text.find(span.text) if span.text else -1
-        if found < 0 or text.find(span.text, found + 1) >= 0:
+        at = text.find(span.text) if span.text else -1
+        if at < 0 or text.find(span.text, at + 1) >= 0:
             there = text[span.start : span.end]
             message = (
                 f"The span says {span.text!r:.50}, and {span.item_id!r} has {there!r:.50} at {span.start}:{span.end}."
             )
             self.drop(row.place, message, span.query_id)
             return None
-        moved = replace(span, start=found, end=found + len(span.text))
+        moved = replace(span, start=at, end=at + len(span.text))
         message = f"The span's text stands at {moved.start}:{moved.end}, not at {span.start}:{span.end}; it was moved."
         self.clean(row.place, message, span.query_id)
         return Row(moved, row.place)

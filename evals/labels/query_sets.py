@@ -88,7 +88,7 @@ async def keep(
             row = QuerySet(collection=collection, name=name, digest=digest, flaws=[])
             session.add(row)
         elif changed:
-            before, was = await read_parts(session, row), LabelState.of(row)
+            before, was = await read_parts(connection, row.key), LabelState.of(row)
         if changed:
             row.digest, row.changed_at, row.checked_version = digest, func.now(), None
         if checked_version is not None:
@@ -168,22 +168,25 @@ def are_flaws(stored: object) -> bool:
 async def load(store: Store, collection: str, *, name: str = DEFAULT_QUERY_SET) -> LabelledQueries:
     """The query set of that name; an empty one if there is none."""
     async with store.begin(read_only=True) as connection:
-        session = AsyncSession(connection)
-        row = await find(session, collection, name)
-        return LabelledQueries() if row is None else await read_parts(session, row)
+        row = await find(AsyncSession(connection), collection, name)
+        return LabelledQueries() if row is None else await read_parts(connection, row.key)
 
 
-async def read_parts(session: AsyncSession, query_set: QuerySet) -> LabelledQueries:
-    """The queries, labels, spans and exclusions of a set."""
-    queries = await session.scalars(select(StoredQuery).where(StoredQuery.set_key == query_set.key))
-    labels = await session.execute(select(*LABEL).where(StoredLabel.set_key == query_set.key))
-    spans = await session.execute(select(*SPAN).where(StoredSpan.set_key == query_set.key))
-    exclusions = await session.execute(select(*EXCLUSION).where(StoredExclusion.set_key == query_set.key))
+async def read_parts(connection: AsyncConnection, key: int) -> LabelledQueries:
+    """The queries, labels, spans and exclusions of the set with that key."""
+
+    async def rows(table: Any, *columns: Any) -> Sequence[Any]:
+        # Columns, because making ORM objects of ten thousand labels takes longer than fetching them.
+        wanted = select(*(getattr(table, each) for each in columns)).where(table.set_key == key)
+        return (await connection.execute(wanted)).all()
+
+    place = ("start_at", "end_at", "text", "split", "grade")
+    queries = await rows(StoredQuery, "id", "text", "kind", "tags", "weight", "meta")
     return LabelledQueries.ordered(
-        [Query(row.id, row.text, row.kind, tuple(row.tags), row.weight, row.meta) for row in queries],
-        [Label(*row) for row in labels],
-        [Span(*row) for row in spans],
-        [Exclusion(*row) for row in exclusions],
+        [Query(name, text, kind, tuple(tags), weight, meta) for name, text, kind, tags, weight, meta in queries],
+        [Label(*row) for row in await rows(StoredLabel, "query_id", "item_id", "grade", "split")],
+        [Span(*row) for row in await rows(StoredSpan, "query_id", "item_id", *place)],
+        [Exclusion(*row) for row in await rows(StoredExclusion, "query_id", "item_id")],
     )
 
 
@@ -295,20 +298,6 @@ async def count(store: Store, collection: str, *, name: str = DEFAULT_QUERY_SET)
     counted = select(func.count()).select_from(StoredQuery).join(QuerySet, StoredQuery.set_key == QuerySet.key)
     async with store.begin(read_only=True) as connection:
         return int(await connection.scalar(counted.where(*of)) or 0)
-
-
-# Read as columns: making ORM objects of ten thousand labels takes longer than fetching them.
-EXCLUSION: Final = (StoredExclusion.query_id, StoredExclusion.item_id)
-LABEL: Final = (StoredLabel.query_id, StoredLabel.item_id, StoredLabel.grade, StoredLabel.split)
-SPAN: Final = (
-    StoredSpan.query_id,
-    StoredSpan.item_id,
-    StoredSpan.start_at,
-    StoredSpan.end_at,
-    StoredSpan.text,
-    StoredSpan.split,
-    StoredSpan.grade,
-)
 
 
 async def move_within(connection: AsyncConnection, collection: str, other: str) -> None:

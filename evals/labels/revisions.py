@@ -111,10 +111,10 @@ class FewerLabels(InputError):
         self.change, self.flaws = change, tuple(flaws)
         lost = [flaw for flaw in flaws if flaw.outcome == "quarantined"]
         none = not change.after.labels and not change.after.spans
-        said = f"No label of it can be used for {name!r}" if none else f"The query set {name!r} would hold less"
+        problem = f"No label of it can be used for {name!r}" if none else f"The query set {name!r} would hold less"
         why = f" Unusable rows: {len(lost):,}; the first, {lost[0].place}: {lost[0].message}" if lost else ""
         super().__init__(
-            f"{said}: {change.sentence}. Nothing was changed.{why} If it is meant so, insist: `--even-so` in a "
+            f"{problem}: {change.sentence}. Nothing was changed.{why} If it is meant so, insist: `--even-so` in a "
             "command, `even_so=True` in Python, a tick on the page."
         )
 

@@ -185,7 +185,7 @@ def separable(fusion: Fusion) -> bool:
     if not isinstance(fusion, Additive):
         return False
     own: type[Additive] = type(fusion)
-    return own.spread is Additive.spread and own.columns in (Rankwise.columns, LinearFusion.columns)
+    return own.spread is Additive.spread and own.contribution in (Rankwise.contribution, LinearFusion.contribution)
 
 
 def table(arrays: FusionArrays, fusion: Fusion, leg: int, ranking: LegRanking) -> Floats:

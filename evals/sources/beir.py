@@ -13,12 +13,12 @@ from pydantic import Field
 from core.errors import InputError, SpecError
 from core.types import Flaw, Item, Query, Row
 from evals.sources.base import Source, sources
-from evals.sources.files import ArchiveLimits, Tree, opened_tree
+from evals.sources.files import ArchiveLimits, Tree, open_tree
 from evals.sources.json_lines import read_json_lines
 from evals.sources.rows import (
     EXCLUSION_FILES,
     SAMPLE,
-    extrapolated,
+    extrapolate,
     item_rows,
     query_rows,
     read_exclusions,
@@ -51,21 +51,21 @@ class BeirSource(Source):
         return self._rows("spans.jsonl", lambda row: iter((span_row(row),)))
 
     def labels(self) -> Iterator[Row[Label] | Flaw]:
-        with opened_tree(self.path, self.limits) as tree:
+        with open_tree(self.path, self.limits) as tree:
             for name, split in qrels_files(tree, root_of(tree, self.path)):
                 if split not in EXCLUSION_FILES:
                     with tree.open(name) as stream:
                         yield from read_qrels(stream, tree.place(name), split)
 
     def exclusions(self) -> Iterator[Row[Exclusion] | Flaw]:
-        with opened_tree(self.path, self.limits) as tree:
+        with open_tree(self.path, self.limits) as tree:
             for name, split in qrels_files(tree, root_of(tree, self.path)):
                 if split in EXCLUSION_FILES:
                     with tree.open(name) as stream:
                         yield from read_exclusions(stream, tree.place(name))
 
     def card(self) -> str:
-        with opened_tree(self.path, self.limits) as tree:
+        with open_tree(self.path, self.limits) as tree:
             names, root = set(tree.names()), root_of(tree, self.path)
             for name in (root + card for card in CARDS):
                 if name in names:
@@ -75,7 +75,7 @@ class BeirSource(Source):
 
     def wishes(self) -> dict[str, Any]:
         """The language that `evals.collections.export_beir` wrote; other fields may be of a later version."""
-        with suppress(InputError, OSError), opened_tree(self.path, self.limits) as tree:
+        with suppress(InputError, OSError), open_tree(self.path, self.limits) as tree:
             name = root_of(tree, self.path) + WISHES
             if name not in tree.names():
                 return {}
@@ -94,18 +94,18 @@ class BeirSource(Source):
 
     def size(self) -> int | None:
         """The number of lines, estimated from the beginning of the corpus; None for a .gz."""
-        with suppress(InputError, OSError), opened_tree(self.path, self.limits) as tree:
+        with suppress(InputError, OSError), open_tree(self.path, self.limits) as tree:
             name = root_of(tree, self.path) + "corpus.jsonl"
             if name in tree.names():
                 with tree.open(name) as stream:
                     sample = stream.read(SAMPLE)
-                return extrapolated(sample.count(b"\n"), len(sample), tree.size(name))
+                return extrapolate(sample.count(b"\n"), len(sample), tree.size(name))
         return None  # errors are raised when the rows are read
 
     def _rows(
         self, file: str, read: Callable[[Row[dict[str, Any]]], Iterator[Row[T] | Flaw]]
     ) -> Iterator[Row[T] | Flaw]:
-        with opened_tree(self.path, self.limits) as tree:
+        with open_tree(self.path, self.limits) as tree:
             root, names = root_of(tree, self.path), set(tree.names())
             name = next((name for name in (root + file, f"{root}{file}.gz") if name in names), None)
             if name is None:  # a collection without queries is fine; judgements without queries mean a missing file
@@ -134,12 +134,12 @@ def holds_corpus(tree: Tree) -> bool:
 
 def root_of(tree: Tree, path: Path) -> str:
     """The folder of corpus.jsonl: BEIR's own archives have a folder with the collection's name around everything."""
-    found = [name for name in tree.names() if PurePosixPath(name).name in ("corpus.jsonl", "corpus.jsonl.gz")]
-    if not found:
+    corpora = [name for name in tree.names() if PurePosixPath(name).name in ("corpus.jsonl", "corpus.jsonl.gz")]
+    if not corpora:
         there = ", ".join(tree.names()[:8]) or "nothing"
         message = f"corpus.jsonl was expected (or corpus.jsonl.gz), beside queries.jsonl and qrels/; there is: {there}."
         raise InputError(message, path=path)
-    shallowest = min(found, key=lambda name: (name.count("/"), name))
+    shallowest = min(corpora, key=lambda name: (name.count("/"), name))
     return shallowest[: shallowest.rfind("/") + 1]
 
 

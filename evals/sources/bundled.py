@@ -35,8 +35,8 @@ def datasets_root() -> Path:
 
 def is_collection(path: Path) -> bool:
     """Whether a folder has the layout of bundled collections, documents/ with labels or a card, or BEIR's layout."""
-    beside = (path / "queries.jsonl").exists() or (path / "qrels").is_dir() or (path / "README.md").exists()
-    return ((path / "documents").is_dir() and beside) or (path / "corpus.jsonl").is_file()
+    is_complete = (path / "queries.jsonl").exists() or (path / "qrels").is_dir() or (path / "README.md").exists()
+    return ((path / "documents").is_dir() and is_complete) or (path / "corpus.jsonl").is_file()
 
 
 def bundled_names() -> list[str]:

@@ -94,9 +94,9 @@ class BoundedFile(io.FileIO):
         self._file, self._most = path, most
 
     def read(self, size: int | None = -1, /) -> bytes:
-        wanted = self._most + 1 if size is None or size < 0 else size
-        block = b"" if wanted > self._most + 1 else super().read(wanted)
-        if wanted > self._most and (wanted > self._most + 1 or len(block) > self._most):
+        length = self._most + 1 if size is None or size < 0 else size
+        block = b"" if length > self._most + 1 else super().read(length)
+        if length > self._most and (length > self._most + 1 or len(block) > self._most):
             raise InputError("The archive's directory is longer than that of so many entries may be.", path=self._file)
         return block
 
@@ -130,8 +130,8 @@ class FolderTree(Tree):
         self._budget = Budget(str(root), packed, limits)  # shared by all files
 
     def names(self) -> list[str]:
-        found = (path for pattern in ("*", "*/*") for path in self._root.glob(pattern) if path.is_file())
-        return sorted(path.relative_to(self._root).as_posix() for path in found)
+        paths = (path for pattern in ("*", "*/*") for path in self._root.glob(pattern) if path.is_file())
+        return sorted(path.relative_to(self._root).as_posix() for path in paths)
 
     def place(self, name: str) -> str:
         return str(self._root / name)
@@ -149,7 +149,7 @@ class ZipTree(Tree):
     def __init__(self, archive: zipfile.ZipFile, path: Path, limits: ArchiveLimits) -> None:
         self._archive, self._path = archive, path
         size = path.stat().st_size
-        self._entries = {entry.filename: entry for entry in checked_entries(archive, size, str(path), limits)}
+        self._entries = {entry.filename: entry for entry in check_entries(archive, size, str(path), limits)}
         self._budget = Budget(str(path), size, limits)
 
     def names(self) -> list[str]:
@@ -170,9 +170,7 @@ class ZipTree(Tree):
         return _metered(inner, name, self.place(name), self._budget)
 
 
-def checked_entries(
-    archive: zipfile.ZipFile, packed: int, path: str, limits: ArchiveLimits
-) -> Iterator[zipfile.ZipInfo]:
+def check_entries(archive: zipfile.ZipFile, packed: int, path: str, limits: ArchiveLimits) -> Iterator[zipfile.ZipInfo]:
     """The files of an archive of `packed` bytes, or InputError if any entry makes it untrustworthy."""
     entries = archive.infolist()
     if len(entries) > limits.entries:
@@ -232,7 +230,7 @@ def exists(path: Path) -> bool:
 
 
 @contextmanager
-def opened_tree(path: Path, limits: ArchiveLimits) -> Iterator[Tree]:
+def open_tree(path: Path, limits: ArchiveLimits) -> Iterator[Tree]:
     """A folder or a .zip, open for one pass over it."""
     if not exists(path):
         message = "There is nothing here; a folder or a .zip was expected. Check the path."
@@ -268,15 +266,15 @@ def walk(root: Path, suffixes: tuple[str, ...], skipped: Callable[[str], None] |
         if entry is None:
             pending.pop()
             continue
-        path, wanted = printable(entry.path), entry.name.lower().endswith(suffixes)
-        if entry.is_symlink() and (problem := _link_problem(Path(entry.path), home, wanted=wanted)):
+        path, is_read = printable(entry.path), entry.name.lower().endswith(suffixes)
+        if entry.is_symlink() and (problem := _link_problem(Path(entry.path), home, is_read=is_read)):
             yield Flaw(Place(path), problem)
         elif entry.is_dir(follow_symlinks=False):
             try:
                 pending.append(iter(_sorted(Path(entry.path))))
             except InputError as error:
                 yield Flaw(Place(path), error.message)
-        elif wanted and entry.is_file():
+        elif is_read and entry.is_file():
             if path == entry.path:
                 yield Path(path)
             else:
@@ -285,12 +283,12 @@ def walk(root: Path, suffixes: tuple[str, ...], skipped: Callable[[str], None] |
             skipped(path)
 
 
-def _link_problem(link: Path, home: Path, *, wanted: bool) -> str:
+def _link_problem(link: Path, home: Path, *, is_read: bool) -> str:
     try:
         target = link.resolve(strict=True)
     except (OSError, RuntimeError):
-        return "The link leads nowhere. It was left out." if wanted else ""
-    if not target.is_dir() and not wanted:
+        return "The link leads nowhere. It was left out." if is_read else ""
+    if not target.is_dir() and not is_read:
         return ""
     if not target.is_relative_to(home):
         return "The link leads out of the folder. It was not followed."

@@ -14,7 +14,7 @@ from evals.sources import readers
 from evals.sources.base import Source, sources
 from evals.sources.beir import BeirSource, holds_corpus
 from evals.sources.bundled import BundledSource, bundled_names, catalog, collection_at
-from evals.sources.files import ArchiveLimits, ending, exists, opened_tree, walk
+from evals.sources.files import ArchiveLimits, ending, exists, open_tree, walk
 from evals.sources.folder import FolderSource, LeftOut
 from evals.sources.ir_datasets_source import IrDatasetsSource
 from evals.sources.table_files import TABLE_SUFFIXES
@@ -84,7 +84,7 @@ def guess(path_or_name: str | Path, *, suffixes: str = "") -> Source:
     """
     path, name = Path(path_or_name).expanduser(), str(path_or_name)
     if exists(path):
-        return _folder(path, suffixes) if path.is_dir() else _file(path)
+        return _source_of_folder(path, suffixes) if path.is_dir() else _source_of_file(path)
     if name in bundled_names():
         return BundledSource(name=name)
     if name.startswith(_PREFIX):
@@ -104,8 +104,8 @@ def _built(what: str, build: Callable[[], Source]) -> Source:
         raise SpecError.from_pydantic(f"The source {what!r}", error) from error
 
 
-def _folder(path: Path, suffixes: str) -> Source:
-    with opened_tree(path, ArchiveLimits()) as tree:
+def _source_of_folder(path: Path, suffixes: str) -> Source:
+    with open_tree(path, ArchiveLimits()) as tree:
         if holds_corpus(tree):
             return BeirSource(path=path)
     if (path / "documents").is_dir() and ((path / "queries.jsonl").is_file() or (path / "qrels").is_dir()):
@@ -118,7 +118,7 @@ def _folder(path: Path, suffixes: str) -> Source:
     raise InputError(message, path=path)
 
 
-def _file(path: Path) -> Source:
+def _source_of_file(path: Path) -> Source:
     name = path.name.lower()
     if name.endswith(".zip"):
         return BeirSource(path=path)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from core.types import Flaw, Place, Row
-from evals.sources.rows import MAX_LINE, SAMPLE, UTF8_MARK, UTF16_MARKS, decoded, read_lines, shown, start_of
+from evals.sources.rows import MAX_LINE, SAMPLE, UTF8_MARK, UTF16_MARKS, decode_line, read_lines, shown, start_of
 
 MOST_PARTS = 2**20  # values in one line of JSON
 LINES_TRIED = 20
@@ -151,7 +151,7 @@ class _ObjectScanner:
         self.pieces, self.size, self.too_long = [], 0, False
         if too_long:
             return Flaw(place, f"The object is longer than {MAX_LINE:,} bytes. It was left out.")
-        text = decoded(raw, place)
+        text = decode_line(raw, place)
         return text if isinstance(text, Flaw) else parse_object(text)
 
     def _stray(self, between: bytes) -> Iterator[Flaw]:

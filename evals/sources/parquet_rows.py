@@ -53,7 +53,7 @@ SMALL_POOLS: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX":
 
 
 @contextmanager
-def opened_parquet(path: Path) -> Iterator[tuple[tuple[str, ...], Iterator[Row[dict[str, Any]] | Flaw]]]:
+def open_parquet(path: Path) -> Iterator[tuple[tuple[str, ...], Iterator[Row[dict[str, Any]] | Flaw]]]:
     """The columns, and the rows; the line of a row is its number, from 1."""
     from pyarrow import lib, parquet
 
@@ -239,18 +239,16 @@ class _Thrift:
         elif kind == _STRUCT:
             self._struct(place or (), deep - 1)
         elif kind in _LENGTHS or kind == _BINARY:
-            self._skip(_LENGTHS.get(kind) or self._number())
+            length = _LENGTHS.get(kind) or self._number()
+            self._at += length
+            if self._at > len(self._content):
+                raise IndexError
         elif (number := self._signed()) and place == ():
             self._numbers.append(number)
 
     def _byte(self) -> int:
         self._at += 1
         return self._content[self._at - 1]
-
-    def _skip(self, count: int) -> None:
-        self._at += count
-        if self._at > len(self._content):
-            raise IndexError
 
     def _number(self) -> int:
         number, shift = 0, 0

@@ -23,7 +23,7 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 UTF8_MARK = b"\xef\xbb\xbf"
 
 
-def extrapolated(count: int, read: int, size: int) -> int | None:
+def extrapolate(count: int, read: int, size: int) -> int | None:
     """About how many there are in a file of `size` bytes, where the first `read` bytes hold `count`."""
     return round(count * max(size, read) / read) if read else None
 
@@ -60,10 +60,10 @@ def read_lines(stream: BinaryIO, file: str, *, limit: int = MAX_LINE) -> Iterato
                 raw = stream.readline(limit)
             yield Flaw(Place(file, number), f"The line is longer than {limit:,} bytes. It was left out.")
         else:
-            yield decoded(raw, Place(file, number))
+            yield decode_line(raw, Place(file, number))
 
 
-def decoded(raw: bytes, place: Place) -> Row[str] | Flaw:
+def decode_line(raw: bytes, place: Place) -> Row[str] | Flaw:
     try:
         return Row(raw.decode("utf-8"), place)
     except UnicodeDecodeError as error:
@@ -164,14 +164,14 @@ def _texts(fields: Fields, place: Place, subject: str, names: tuple[str, ...]) -
 
 def _metadata(fields: Fields, known: frozenset[str]) -> Iterator[tuple[str, Any]]:
     yield from ((name, value) for name, value in fields.items() if name not in known)
-    if isinstance(given := fields.get("metadata"), Mapping):
-        yield from given.items()
+    if isinstance(inner := fields.get("metadata"), Mapping):
+        yield from inner.items()
 
 
 def _metadata_flaw(fields: Fields, place: Place, subject: str) -> Iterator[Flaw]:
-    given = fields.get("metadata")
-    if given is not None and not isinstance(given, Mapping):
-        message = f"`metadata` is {shown(given)}; an object was expected. The row was kept without it."
+    inner = fields.get("metadata")
+    if inner is not None and not isinstance(inner, Mapping):
+        message = f"`metadata` is {shown(inner)}; an object was expected. The row was kept without it."
         yield Flaw(place, message, "cleaned", subject)
 
 
@@ -193,13 +193,13 @@ def query_rows(row: Row[dict[str, Any]]) -> Iterator[Row[Query] | Flaw]:
     query = Query(identity, texts["text"], kind or "", tags or (), 1.0 if weight is None else weight, metadata)
     yield Row(query, row.place)
     yield from _metadata_flaw(fields, row.place, identity)
-    for facet, value, wanted in (
+    for facet, value, expected in (
         ("kind", kind, "text"),
         ("tags", tags, "a list of texts"),
         ("weight", weight, "0 or more"),
     ):
         if value is None:
-            message = f"The query's {facet} is {shown(facets[facet])}; {wanted} was expected. It was kept without."
+            message = f"The query's {facet} is {shown(facets[facet])}; {expected} was expected. It was kept without."
             yield Flaw(row.place, message, "cleaned", identity)
 
 

@@ -17,7 +17,7 @@ from core.errors import InputError
 from core.types import Flaw, Place, Row
 from evals.sources.files import open_file, require_file
 from evals.sources.json_lines import is_lines, read_json_lines
-from evals.sources.parquet_rows import MOST_COLUMNS, number_of_rows, opened_parquet
+from evals.sources.parquet_rows import MOST_COLUMNS, number_of_rows, open_parquet
 from evals.sources.rows import MAX_LINE, count_lines, read_lines, start_of
 
 _JSON = (".jsonl", ".ndjson", ".json")
@@ -45,9 +45,9 @@ class TableFile:
             raise InputError(message, path=self.file)
         return column
 
-    def pick(self, given: str | None, usual: tuple[str, ...], purpose: str) -> str:
-        """The column given, else the first of the usual ones that the table has."""
-        chosen = given if given is not None else next((name for name in usual if name in self.columns), usual[0])
+    def pick(self, named: str | None, usual: tuple[str, ...], purpose: str) -> str:
+        """The column named, else the first of the usual ones that the table has."""
+        chosen = named if named is not None else next((name for name in usual if name in self.columns), usual[0])
         return self.require(chosen, purpose)
 
 
@@ -57,7 +57,7 @@ def opened_table(path: Path, quote: str = '"', delimiter: str = "") -> Iterator[
     name = path.name.lower().removesuffix(".gz")
     require_file(path, "a CSV, TSV, JSON, JSONL or Parquet file")
     if name.endswith(".parquet"):
-        with opened_parquet(path) as (columns, rows):
+        with open_parquet(path) as (columns, rows):
             yield TableFile(str(path), columns, rows)
         return
     if not name.endswith(TABLE_SUFFIXES):
@@ -109,7 +109,7 @@ class _Feed:
 
     lines: Iterator[Row[str] | Flaw]
     longest: int = MAX_LINE
-    taken: int = 0
+    count: int = 0
     length: int = 0
     flaws: list[Flaw] = field(default_factory=list)
 
@@ -120,7 +120,7 @@ class _Feed:
         if self.length > self.longest:
             raise csv.Error(f"the record is longer than {self.longest:,} characters; is a quote missing?")
         line = next(self.lines)
-        self.taken += 1
+        self.count += 1
         if isinstance(line, Flaw):
             self.flaws.append(line)
             return "\n"  # its record is left out; the line is still counted
@@ -184,7 +184,7 @@ def _share_of_whole_rows(lines: list[str], delimiter: str, quote: str) -> float:
 def _records(reader: Any, feed: _Feed, file: str) -> Iterator[Row[list[str]] | Flaw]:
     """Each record with the physical line on which it starts; blank lines are skipped."""
     while True:
-        place, feed.flaws, feed.length = Place(file, feed.taken + 1), [], 0
+        place, feed.flaws, feed.length = Place(file, feed.count + 1), [], 0
         try:
             cells = next(reader, None)
         except csv.Error as error:

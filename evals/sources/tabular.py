@@ -102,13 +102,13 @@ class TabularSource(Source):
 
     def items(self) -> Iterator[Row[Item] | Flaw]:
         with opened_table(self.path, self.quote, self.delimiter) as table:
-            wanted = self.columns
+            chosen = self.columns
             names = {
-                "_id": table.pick(wanted.id, _IDS, "id"),
-                "text": table.pick(wanted.text, _TEXTS, "text"),
-                "title": _optional(table, wanted.title, "title"),
+                "_id": table.pick(chosen.id, _IDS, "id"),
+                "text": table.pick(chosen.text, _TEXTS, "text"),
+                "title": _optional(table, chosen.title, "title"),
             }
-            kept = None if wanted.metadata is None else [table.require(name, "metadata") for name in wanted.metadata]
+            kept = None if chosen.metadata is None else [table.require(name, "metadata") for name in chosen.metadata]
             for row in table.rows:
                 yield from (row,) if isinstance(row, Flaw) else item_rows(_mapped(row, names, kept))
 
@@ -119,11 +119,11 @@ class TabularSource(Source):
         if self.queries_path is None:
             return
         with opened_table(self.queries_path, self.quote, self.delimiter) as table:
-            wanted = self.query_columns
-            facets = {name: _optional(table, getattr(wanted, name), name) for name in ("kind", "tags", "weight")}
+            chosen = self.query_columns
+            facets = {name: _optional(table, getattr(chosen, name), name) for name in ("kind", "tags", "weight")}
             names = {
-                "_id": table.pick(wanted.id, (*QUERY_IDS, *_IDS), "query's id"),
-                "text": table.pick(wanted.text, ("text", "query", "question"), "query's text"),
+                "_id": table.pick(chosen.id, (*QUERY_IDS, *_IDS), "query's id"),
+                "text": table.pick(chosen.text, ("text", "query", "question"), "query's text"),
             }
             for row in table.rows:
                 yield from (row,) if isinstance(row, Flaw) else query_rows(_mapped(row, {**names, **facets}, None))
@@ -132,11 +132,11 @@ class TabularSource(Source):
         if self.labels_path is None:
             return
         with opened_table(self.labels_path, self.quote, self.delimiter) as table:
-            wanted = self.label_columns
-            query = table.pick(wanted.query, _QUERY_IDS, "query's id")
-            item = table.pick(wanted.item, _ITEM_IDS, "document's id")
-            grade = table.pick(wanted.grade, _GRADES, "grade")
-            split = _optional(table, wanted.split, "split")
+            chosen = self.label_columns
+            query = table.pick(chosen.query, _QUERY_IDS, "query's id")
+            item = table.pick(chosen.item, _ITEM_IDS, "document's id")
+            grade = table.pick(chosen.grade, _GRADES, "grade")
+            split = _optional(table, chosen.split, "split")
             for row in table.rows:
                 if isinstance(row, Flaw):
                     yield row
@@ -146,11 +146,11 @@ class TabularSource(Source):
                     yield label_row(cells.get(query), cells.get(item), cells.get(grade), in_split, row.place)
 
 
-def _optional(table: TableFile, given: str | None, usual: str) -> str | None:
+def _optional(table: TableFile, named: str | None, usual: str) -> str | None:
     """A column that need not be in the table unless it is named; "" stands for no column."""
-    if given is None:
+    if named is None:
         return usual if usual in table.columns else None
-    return table.require(given, usual) if given else None
+    return table.require(named, usual) if named else None
 
 
 def _mapped(row: Row[dict[str, Any]], names: dict[str, str | None], kept: list[str] | None) -> Row[dict[str, Any]]:

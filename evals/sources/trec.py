@@ -19,7 +19,7 @@ from core.types import Flaw, Item, Place, Query, Row
 from evals.sources.base import Source, Texts, sources
 from evals.sources.files import exists, open_file, walk
 from evals.sources.folder import require_folder
-from evals.sources.rows import SAMPLE, extrapolated, item_rows, read_lines, read_qrels, shown
+from evals.sources.rows import SAMPLE, extrapolate, item_rows, read_lines, read_qrels, shown
 from evals.types import Label
 
 MAX_DOCUMENT = 32 * 2**20
@@ -197,7 +197,7 @@ class TrecSource(Source):
                     mark = rb"\n" if self._is_tsv(stream) else self._opening
                     sample = stream.read(SAMPLE - read)
                 documents, read = documents + len(re.findall(mark, sample, re.IGNORECASE)), read + len(sample)
-            return extrapolated(documents, read, sum(path.stat().st_size for path in paths))
+            return extrapolate(documents, read, sum(path.stat().st_size for path in paths))
         return None  # errors are raised when the rows are read
 
     @property
@@ -232,31 +232,31 @@ class TrecSource(Source):
                 yield block
                 continue
             source, problem = _decode(block.value)
-            fields = self._item_fields(fields_of(source))
+            parts = fields_of(source)
+            identity = " ".join(parts.pop(self.id_tag.lower(), [])) or None
+            titles = [" ".join(parts.pop(tag)) for tag in self.title_tags if tag in parts]
+            fields: dict[str, Any] = {"_id": identity, "title": " ".join(titles[:1]).replace("\n", " ")}
+            if texts := [text for tag in self.text_tags for text in parts.pop(tag, [])]:
+                fields["text"] = "\n\n".join(texts)
+                fields["metadata"] = {name: " ".join(part) for name, part in parts.items() if any(part)}
+            else:
+                fields["text"] = "\n".join(text for part in parts.values() for text in part)
             yield from item_rows(Row(fields, block.place))
             if problem:
-                yield Flaw(block.place, problem, "cleaned", str(fields["_id"] or ""))
-
-    def _item_fields(self, parts: dict[str, list[str]]) -> dict[str, Any]:
-        identity = " ".join(parts.pop(self.id_tag.lower(), [])) or None
-        titles = [" ".join(parts.pop(tag)) for tag in self.title_tags if tag in parts]
-        title = " ".join(titles[:1]).replace("\n", " ")
-        texts = [text for tag in self.text_tags for text in parts.pop(tag, [])]
-        if not texts:
-            return {
-                "_id": identity,
-                "title": title,
-                "text": "\n".join(text for part in parts.values() for text in part),
-            }
-        metadata = {name: " ".join(part) for name, part in parts.items() if any(part)}
-        return {"_id": identity, "title": title, "text": "\n\n".join(texts), "metadata": metadata}
+                yield Flaw(block.place, problem, "cleaned", identity or "")
 
     def queries(self) -> Iterator[Row[Query] | Flaw]:
         if self.topics is None:
             return
         with open_file(self.topics) as stream:
             if not starts_with_tag(stream):
-                yield from _tsv_topics(stream, str(self.topics))
+                for row in _tsv(stream, str(self.topics)):
+                    if isinstance(row, Flaw):
+                        yield row
+                    elif identity := row.value[0].strip():
+                        yield Row(Query(identity, " ".join(row.value[1:])), row.place)
+                    else:
+                        yield Flaw(row.place, "The topic has no id before the tab.")
                 return
             # Classic files have <top>, XML ones <topic> (and <topics> around all of them).
             tag = "top" if re.search(rb"<top[\s>]", stream.peek(_SNIFF), re.IGNORECASE) else "topic"
@@ -319,13 +319,3 @@ def _tsv(stream: BinaryIO, file: str) -> Iterator[Row[list[str]] | Flaw]:
                 yield Row(cells, line.place)
             else:
                 yield Flaw(line.place, f"An id, a tab and a text were expected: {shown(cells[0])}.")
-
-
-def _tsv_topics(stream: BinaryIO, file: str) -> Iterator[Row[Query] | Flaw]:
-    for row in _tsv(stream, file):
-        if isinstance(row, Flaw):
-            yield row
-        elif identity := row.value[0].strip():
-            yield Row(Query(identity, " ".join(row.value[1:])), row.place)
-        else:
-            yield Flaw(row.place, "The topic has no id before the tab.")

@@ -36,17 +36,19 @@ LABELLED = LabelledQueries(
 )
 
 
-def judged(query: str, item: str, grade: int, judge: str = "ada", when: datetime = NOON, note: str = "") -> Judgement:
+def judgement(
+    query: str, item: str, grade: int, judge: str = "ada", when: datetime = NOON, note: str = ""
+) -> Judgement:
     return Judgement(query, item, judge, grade, b"\x00\x01version", judge.startswith("llm:"), note, when)
 
 
-def filled(store: Store, name: str, *, count: int = 12) -> HashingEmbedder:
+def fill_collection(store: Store, name: str, *, count: int = 12) -> HashingEmbedder:
     """A collection with chunks, parents, vectors, labels, judgements, a pinned run, and texts that are hard to save."""
     model = HashingEmbedder()
     made = make(store, name, [model], {"family": FAMILY}, fields=["kind"], card="# A card")
     ingest(store, name, [*documents(count), HARD], [model])
     bridge.run(query_sets.keep(store, made.name, LABELLED))
-    given = [judged("q1", "d00001", 2, note="why\tnot"), judged("q1", "d00002", 1, "llm:m")]
+    given = [judgement("q1", "d00001", 2, note="why\tnot"), judgement("q1", "d00002", 1, "llm:m")]
     bridge.run(judging.save_judgements(store, made.name, given))
     subject = RunSubject(made.name, 1, "default", LABELLED.digest(), "test", "content")
     run = bridge.run(run_store.save(store, Run("main", subject, {"q1": Ranking(("d00001",), (0.5,))}, depth=10)))
@@ -54,7 +56,7 @@ def filled(store: Store, name: str, *, count: int = 12) -> HashingEmbedder:
     return model
 
 
-def backed_up(store: Store, path: Path, name: str) -> Saved:
+def back_up(store: Store, path: Path, name: str) -> Saved:
     return bridge.run(save_backup(store, path, collection=name))
 
 
@@ -65,18 +67,18 @@ def everything(store: Store, name: str) -> dict[str, object]:
     return {
         **contents(store, name),
         "row": {at: getattr(row, at) for at in ("language", "card", "fields", "version", "created_at", "loaded_at")},
-        "labelled": in_order(bridge.run(query_sets.load(store, name))),
+        "labelled": sorted_parts(bridge.run(query_sets.load(store, name))),
         "digest": bridge.run(query_sets.last_check(store, name)),
         "judgements": sorted(bridge.run(judging.load(store, name)), key=repr),
         "runs": [(each.name, each.made_at) for each in runs],
     }
 
 
-def in_order(labelled: LabelledQueries) -> dict[str, list[object]]:
+def sorted_parts(labelled: LabelledQueries) -> dict[str, list[object]]:
     return {part: sorted(getattr(labelled, part), key=repr) for part in ("queries", "labels", "spans", "exclusions")}
 
 
-def taken_apart(path: Path) -> Members:
+def unpack(path: Path) -> Members:
     found = {}
     with tarfile.open(path) as tar:
         for info in tar:
@@ -87,7 +89,7 @@ def taken_apart(path: Path) -> Members:
     return found
 
 
-def put_together(path: Path, members: Members, *, listed: bool = True) -> Path:
+def repack(path: Path, members: Members, *, listed: bool = True) -> Path:
     """A tar of these members; `listed` makes its list of contents fit them."""
     if listed and "contents.json" in members:
         rows = [_listed(name, content) for name, content in members.items() if name != "contents.json"]
@@ -106,12 +108,12 @@ def _listed(name: str, content: bytes) -> dict[str, object]:
     return {"name": name, "size": len(content), "rows": rows, "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def changed(path: Path, change: Callable[[Members], None], *, listed: bool = True) -> Path:
-    members = taken_apart(path)
+def modify(path: Path, change: Callable[[Members], None], *, listed: bool = True) -> Path:
+    members = unpack(path)
     change(members)
-    return put_together(path.with_name(f"changed-{path.name}"), members, listed=listed)
+    return repack(path.with_name(f"changed-{path.name}"), members, listed=listed)
 
 
-def of(table: str, members: Members) -> str:
+def member_of(table: str, members: Members) -> str:
     """The first piece of a table."""
     return next(name for name in members if f"/{table}." in name)

@@ -32,7 +32,7 @@ from evals.labels import label_files, query_generation, query_sets
 from evals.runs.plan import EvalOptions
 from evals.types import Label
 from tests.conftest import OURS
-from tests.evals.test_library import Given
+from tests.evals.test_library import RowsSource
 from tests.fakes import HashingEmbedder
 from tests.store.exporting import address, by_pipeline, by_sql
 from tests.store.making import fresh
@@ -195,7 +195,7 @@ def test_why_takes_a_document_and_a_row_of_it(store, attach, mapping):
 
 # -- evaluation --------------------------------------------------------------------------------------------------------
 
-LABELLED = Given(
+LABELLED = RowsSource(
     rows={
         "items": (),
         "queries": (Query("q1", "red fox"), Query("q2", "rivers")),
@@ -285,7 +285,9 @@ def test_whatever_speaks_of_documents_reads_them_whole(store, attach, mapping, t
     ]
     assert bridge.run(label_files.missing_items(store, view, [fables, "r1", "r7", "x\0"])) == ["r1", "x\0"]
     bridge.run(
-        load_labels.load_labels(store, view, Given(rows={**LABELLED.rows, "labels": (Label("q1", fables, 1, "test"),)}))
+        load_labels.load_labels(
+            store, view, RowsSource(rows={**LABELLED.rows, "labels": (Label("q1", fables, 1, "test"),)})
+        )
     )
     made = bridge.run(export_beir.export_beir(store, view, tmp_path / "out"))
     lines = (tmp_path / "out" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()

@@ -47,15 +47,15 @@ from tests.conftest import TEST_DSN, make_home, remove_home
 from tests.evals.archives import (
     LABELLED,
     NOON,
-    backed_up,
-    changed,
+    back_up,
     everything,
-    filled,
-    in_order,
-    judged,
-    of,
-    put_together,
-    taken_apart,
+    fill_collection,
+    judgement,
+    member_of,
+    modify,
+    repack,
+    sorted_parts,
+    unpack,
 )
 from tests.fakes import HashingEmbedder
 from tests.store.making import contents, documents, fresh, ingest, make, some_name, wrong
@@ -65,27 +65,27 @@ from workbench.cli import app
 @pytest.fixture
 def saved(store, name, tmp_path):
     """A collection and its backup."""
-    filled(store, name)
-    return backed_up(store, tmp_path / "a.tar", name).path
+    fill_collection(store, name)
+    return back_up(store, tmp_path / "a.tar", name).path
 
 
 @pytest.fixture(scope="module")
 def donor(store, tmp_path_factory):
     """A backup of a collection that every test leaves alone: its path."""
     name = some_name()
-    filled(store, name)
-    return backed_up(store, tmp_path_factory.mktemp("donor") / "a.tar", name).path
+    fill_collection(store, name)
+    return back_up(store, tmp_path_factory.mktemp("donor") / "a.tar", name).path
 
 
-def restored(store, path, **options):
+def restore_from(store, path, **options):
     return bridge.run(backup.restore_backup(store, path, **options))
 
 
-def merged(store, path, **options):
+def merge_from(store, path, **options):
     return bridge.run(backup.restore_labels(store, path, **options))
 
 
-def gone(store, name):
+def drop_all(store, name):
     return bridge.run(collections.find(store, name)) is None
 
 
@@ -95,7 +95,7 @@ def gone(store, name):
 @pytest.mark.slow
 def test_a_collection_comes_back_under_another_name_with_all_that_was_in_it(store, name, saved):
     other = f"{name} again"
-    back = restored(store, saved, collection=name, name=other).collections[0]
+    back = restore_from(store, saved, collection=name, name=other).collections[0]
     assert everything(store, other) == everything(store, name)
     assert wrong(store, other) == {}
     assert back.rows["items"] == 13
@@ -107,7 +107,7 @@ def test_a_collection_comes_back_under_another_name_with_all_that_was_in_it(stor
 def test_a_collection_that_was_dropped_comes_back_as_the_same_one(store, name, saved):
     before = everything(store, name)
     bridge.run(load.drop(store, name))
-    back = restored(store, saved).collections[0]
+    back = restore_from(store, saved).collections[0]
     assert everything(store, name) == before
     assert (back.merged.added["judgements"], back.results["runs"]) == (0, 0)  # these a drop leaves here
 
@@ -122,13 +122,13 @@ def test_what_was_pinned_is_found_by_its_pin_again(store, name, saved):
     before = bridge.run(run_store.load(store, f"pin of {name}"))
     bridge.run(forget())
     bridge.run(load.drop(store, name))
-    restored(store, saved)
+    restore_from(store, saved)
     assert bridge.run(run_store.load(store, f"pin of {name}")) == before
 
 
 @pytest.mark.slow
 def test_a_backup_holds_what_was_committed_when_it_began(store, name, tmp_path):
-    filled(store, name)
+    fill_collection(store, name)
     before = everything(store, name)
     steps = []
 
@@ -143,42 +143,42 @@ def test_a_backup_holds_what_was_committed_when_it_began(store, name, tmp_path):
     bridge.run(backup.save_backup(store, tmp_path / "a.tar", collection=name, listener=listen))
     assert steps[0].startswith("Saving query_sets")
     assert everything(store, name) != before
-    restored(store, tmp_path / "a.tar", collection=name, name=f"{name} b")
+    restore_from(store, tmp_path / "a.tar", collection=name, name=f"{name} b")
     assert everything(store, f"{name} b") == before
 
 
 @pytest.mark.slow
 def test_an_interrupted_load_is_still_one_when_it_comes_back(store, name, tmp_path):
-    filled(store, name)
+    fill_collection(store, name)
 
     async def interrupt():
         async with store.begin() as connection:
             await collections.mark_loading(connection, name)
 
     bridge.run(interrupt())
-    path = backed_up(store, tmp_path / "a.tar", name).path
-    restored(store, path, collection=name, name=f"{name} b")
+    path = back_up(store, tmp_path / "a.tar", name).path
+    restore_from(store, path, collection=name, name=f"{name} b")
     assert fresh(store, f"{name} b").interrupted
 
 
 @pytest.mark.slow
 def test_an_empty_collection_comes_back_too(store, name, tmp_path):
     make(store, name, chunks={})
-    path = backed_up(store, tmp_path / "a.tar", name).path
-    restored(store, path, name=f"{name} b")
+    path = back_up(store, tmp_path / "a.tar", name).path
+    restore_from(store, path, name=f"{name} b")
     assert contents(store, f"{name} b") == contents(store, name)
     assert wrong(store, f"{name} b") == {}
 
 
 @pytest.mark.slow
 def test_a_table_larger_than_a_piece_is_cut_between_rows(store, name, tmp_path, monkeypatch):
-    filled(store, name, count=60)
+    fill_collection(store, name, count=60)
     monkeypatch.setattr("evals.backup.archive_writer.PIECE", 2000)
     monkeypatch.setattr("evals.backup.save.BLOCK", 300)
-    path = backed_up(store, tmp_path / "a.tar", name).path
-    pieces = [each for each in taken_apart(path) if "/items." in each]
+    path = back_up(store, tmp_path / "a.tar", name).path
+    pieces = [each for each in unpack(path) if "/items." in each]
     assert len(pieces) > 3
-    restored(store, path, name=f"{name} b")
+    restore_from(store, path, name=f"{name} b")
     assert contents(store, f"{name} b") == contents(store, name)
 
 
@@ -202,18 +202,18 @@ def test_the_whole_store_comes_back_with_notebooks_and_variants_into_an_empty_on
     home = make_home()
     store = bridge.run(Store.open(home=home, chains=[evals_chain]))
     try:
-        filled(store, "one")
-        filled(store, "two ü")
-        bridge.run(judging.save_judgements(store, "dropped long ago", [judged("q9", "d9", 3)]))
+        fill_collection(store, "one")
+        fill_collection(store, "two ü")
+        bridge.run(judging.save_judgements(store, "dropped long ago", [judgement("q9", "d9", 3)]))
         bridge.run(
-            judging.save_judgements(store, " \n", [judged("q9", "d9", 3)])
+            judging.save_judgements(store, " \n", [judgement("q9", "d9", 3)])
         )  # a name that no collection could have
         before = {name: everything(store, name) for name in ("one", "two ü")}
         done = bridge.run(backup.save_backup(store, path, folders=folders))
         assert done.files == 2
         assert done.rows["dropped long ago"] == {"judgements": 1}
         bridge.run(empty(store))
-        back = restored(store, path, folders=other)
+        back = restore_from(store, path, folders=other)
         assert {each.name for each in back.collections} == {"one", "two ü", "dropped long ago", " \n"}
         assert {name: everything(store, name) for name in before} == before
         assert len(bridge.run(judging.load(store, "dropped long ago"))) == 1
@@ -221,7 +221,7 @@ def test_the_whole_store_comes_back_with_notebooks_and_variants_into_an_empty_on
         assert (other["variants"] / "mine.toml").read_text() == "my variants"
         bridge.run(load.drop(store, "one"))  # as if it had been interrupted before it
         (other["notebooks"] / "tour.md").write_text("changed since")
-        again = restored(store, path, folders=other)
+        again = restore_from(store, path, folders=other)
         assert again.there == ("two ü",)
         assert [file.name for file in again.files] == ["tour-restored.md"]
         assert (other["notebooks"] / "tour.md").read_text() == "changed since"
@@ -235,11 +235,11 @@ def test_the_whole_store_comes_back_with_notebooks_and_variants_into_an_empty_on
 
 
 def test_labels_and_judgements_come_before_everything_else(donor):
-    order = list(taken_apart(donor))
+    order = list(unpack(donor))
     labels = [at for at, each in enumerate(order) if re.search("/(query_sets|queries|labels|spans|judgements)", each)]
     assert order[0] == "manifest.json"
-    assert labels == list(range(1, len(labels) + 1)) or max(labels) < order.index(of("collections", order))
-    assert order.index(of("runs", order)) < order.index(of("items", order))
+    assert labels == list(range(1, len(labels) + 1)) or max(labels) < order.index(member_of("collections", order))
+    assert order.index(member_of("runs", order)) < order.index(member_of("items", order))
     assert order[-1] == "contents.json"
 
 
@@ -254,31 +254,31 @@ def test_a_backup_is_for_its_owners_eyes_and_read_by_common_tools(donor):
 
 @pytest.mark.slow
 def test_what_somebody_left_at_its_place_does_not_open_it_to_others(store, name, tmp_path):
-    filled(store, name)
+    fill_collection(store, name)
     left = tmp_path / "a.tar.part"
     left.touch()
     left.chmod(0o666)
-    assert stat.S_IMODE(backed_up(store, tmp_path / "a.tar", name).path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(back_up(store, tmp_path / "a.tar", name).path.stat().st_mode) == 0o600
 
 
 @pytest.mark.slow
 def test_what_another_account_left_at_its_place_is_refused_and_stays(store, name, tmp_path, monkeypatch):
-    filled(store, name)
+    fill_collection(store, name)
     left = tmp_path / "a.tar.part"
     left.write_bytes(b"theirs")
     monkeypatch.setattr(os, "geteuid", lambda: left.stat().st_uid + 1)
     with pytest.raises(InputError, match=r"another account's, left by its backup\. Remove it"):
-        backed_up(store, tmp_path / "a.tar", name)
+        back_up(store, tmp_path / "a.tar", name)
     assert left.read_bytes() == b"theirs"
 
 
 @pytest.mark.slow
 def test_where_new_files_are_anothers_a_backup_is_made(store, name, tmp_path, monkeypatch):
     """As on a share that gives all of them to one account, and lets nobody change that."""
-    filled(store, name)
+    fill_collection(store, name)
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     monkeypatch.setattr(os, "fchmod", failing(errno.EPERM))
-    assert backup.check(backed_up(store, tmp_path / "a.tar", name).path).collections[0].name == name
+    assert backup.check(back_up(store, tmp_path / "a.tar", name).path).collections[0].name == name
 
 
 @pytest.mark.slow
@@ -286,10 +286,10 @@ def test_where_new_files_are_anothers_a_backup_is_made(store, name, tmp_path, mo
 def test_a_file_that_cannot_be_locked_goes_unless_another_backup_has_it(
     store, name, tmp_path, monkeypatch, number, left
 ):
-    filled(store, name)
+    fill_collection(store, name)
     monkeypatch.setattr("fcntl.flock", failing(number))
     with pytest.raises(InputError, match=r"cannot be written|is being written"):
-        backed_up(store, tmp_path / "a.tar", name)
+        back_up(store, tmp_path / "a.tar", name)
     assert [each.name for each in tmp_path.iterdir()] == left
 
 
@@ -317,32 +317,32 @@ def folders_answer(monkeypatch, number):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES])
 def test_a_folder_that_cannot_be_told_to_keep_a_name_fails_no_backup(store, name, tmp_path, monkeypatch, number):
-    filled(store, name)
+    fill_collection(store, name)
     refused = folders_answer(monkeypatch, number)
-    assert backup.check(backed_up(store, tmp_path / "a.tar", name).path).collections[0].name == name
+    assert backup.check(back_up(store, tmp_path / "a.tar", name).path).collections[0].name == name
     assert refused
 
 
 @pytest.mark.slow
 def test_a_disk_that_fails_to_keep_a_name_is_told(store, name, tmp_path, monkeypatch):
-    filled(store, name)
+    fill_collection(store, name)
     folders_answer(monkeypatch, errno.EIO)
     with pytest.raises(InputError, match="the disk failed to keep its name"):
-        backed_up(store, tmp_path / "a.tar", name)
+        back_up(store, tmp_path / "a.tar", name)
     assert backup.check(tmp_path / "a.tar").collections[0].name == name
 
 
 @pytest.mark.slow
 def test_a_file_that_is_there_is_not_written_over_unless_asked(store, name, saved):
     with pytest.raises(InputError, match="--overwrite"):
-        backed_up(store, saved, name)
+        back_up(store, saved, name)
     bridge.run(backup.save_backup(store, saved, collection=name, overwrite=True))
     assert backup.check(saved).collections[0].name == name
 
 
 @pytest.mark.slow
 def test_a_stopped_backup_leaves_no_file(store, name, tmp_path):
-    filled(store, name)
+    fill_collection(store, name)
 
     async def work():
         token = asyncio.Event()
@@ -368,8 +368,8 @@ def test_a_stopped_restore_leaves_nothing_of_the_collection(store, name, saved):
 
     with pytest.raises(Cancelled):
         bridge.run(work())
-    assert gone(store, f"{name} b")
-    restored(store, saved, name=f"{name} b")
+    assert drop_all(store, f"{name} b")
+    restore_from(store, saved, name=f"{name} b")
     assert contents(store, f"{name} b") == contents(store, name)
 
 
@@ -389,8 +389,8 @@ def test_a_collection_of_that_name_is_not_written_over(store, name, saved):
     ingest(store, name, documents(2, first=900), [HashingEmbedder()])
     before = everything(store, name)
     with pytest.raises(StoreError, match=r"--as NAME.*--labels-only"):
-        restored(store, saved, collection=name)
-    assert restored(store, saved).there == (name,)  # the very one that was saved: the rest would be restored
+        restore_from(store, saved, collection=name)
+    assert restore_from(store, saved).there == (name,)  # the very one that was saved: the rest would be restored
     assert everything(store, name) == before
 
 
@@ -399,13 +399,13 @@ def test_another_collection_of_that_name_is_in_the_way_of_the_whole(store, name,
     bridge.run(load.drop(store, name))
     make(store, name, chunks={})
     with pytest.raises(StoreError, match="nothing is written over"):
-        restored(store, saved)
+        restore_from(store, saved)
     assert contents(store, name)["items: items"] == []
 
 
 def test_names_that_are_not_there_are_told(store, donor):
     with pytest.raises(UnknownName, match="collection of this backup"):
-        restored(store, donor, collection="no such")
+        restore_from(store, donor, collection="no such")
 
 
 # -- labels alone ------------------------------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ def test_labels_are_merged_into_what_is_here(store, name, donor):
     )
     with_documents(store, name, 3)
     bridge.run(query_sets.keep(store, name, here))
-    (done,) = merged(store, donor, name=name)
+    (done,) = merge_from(store, donor, name=name)
     after = bridge.run(query_sets.load(store, name))
     assert {each.id: each.text for each in after.queries} == {each.id: each.text for each in here.queries}
     assert set(after.labels) == set(here.labels)  # q1's are of another question, q2's third of no document here
@@ -443,7 +443,7 @@ def test_what_is_new_comes_in_and_the_sets_digest_follows(store, name, donor):
             store, name, LabelledQueries((LABELLED.queries[1], Query("q7", "mine")), (Label("q7", "d1", 1),))
         )
     )
-    (done,) = merged(store, donor, name=name)
+    (done,) = merge_from(store, donor, name=name)
     after = bridge.run(query_sets.load(store, name))
     assert {each.id for each in after.queries} == {"q1", "q2", "q7"}
     assert set(after.labels) == {*LABELLED.labels, Label("q7", "d1", 1)}
@@ -452,7 +452,7 @@ def test_what_is_new_comes_in_and_the_sets_digest_follows(store, name, donor):
     assert bridge.run(query_sets.keep(store, name, as_checked(after).labelled_queries())) is False, (
         "its digest is another's"
     )
-    assert merged(store, donor, name=name)[0].added["labels"] == 0
+    assert merge_from(store, donor, name=name)[0].added["labels"] == 0
 
 
 @pytest.mark.slow
@@ -460,40 +460,40 @@ def test_what_a_backup_brought_into_a_set_can_be_undone(store, name, donor):
     with_documents(store, name, 12)
     here = LabelledQueries((LABELLED.queries[1], Query("q7", "mine")), (Label("q7", "d1", 1),))
     bridge.run(query_sets.keep(store, name, here))
-    merged(store, donor, name=name)
+    merge_from(store, donor, name=name)
     after = bridge.run(query_sets.load(store, name))
     done = bridge.run(corrections.undo(store, name))
     assert done.revision.reason == "merged from a backup"
     assert bridge.run(query_sets.load(store, name)) == here
     bridge.run(corrections.redo(store, name))
     assert bridge.run(query_sets.load(store, name)) == after
-    merged(store, donor, name=name)
+    merge_from(store, donor, name=name)
     assert len(bridge.run(corrections.changes(store, name))) == 1, "nothing came in, so nothing changed"
 
 
 @pytest.mark.slow
 def test_a_restored_set_has_its_labels_as_corrected_and_begins_without_a_past(store, name, saved, tmp_path):
     bridge.run(corrections.relabel(store, fresh(store, name), "q1", "d00001", 0))
-    path = backed_up(store, tmp_path / "b.tar", name).path
+    path = back_up(store, tmp_path / "b.tar", name).path
     bridge.run(load.drop(store, name))
-    restored(store, path)
+    restore_from(store, path)
     assert Label("q1", "d00001", 0) in bridge.run(query_sets.load(store, name)).labels
     assert bridge.run(corrections.changes(store, name)) == []
 
 
 def as_checked(labelled):
-    rows = [tuple(Row(each, Place("")) for each in part) for part in in_order(labelled).values()]
+    rows = [tuple(Row(each, Place("")) for each in part) for part in sorted_parts(labelled).values()]
     return CheckedLabels(*rows, (), ())
 
 
 def test_of_two_grades_by_one_judge_the_newer_holds(store, name, donor):
     with_documents(store, name, 3)
     newer, older = (
-        judged("q1", "d00001", 0, when=NOON + timedelta(days=1)),
-        judged("q1", "d00002", 9, "llm:m", NOON - timedelta(days=1)),
+        judgement("q1", "d00001", 0, when=NOON + timedelta(days=1)),
+        judgement("q1", "d00002", 9, "llm:m", NOON - timedelta(days=1)),
     )
     bridge.run(judging.save_judgements(store, name, [newer, older]))
-    (done,) = merged(store, donor, name=name)
+    (done,) = merge_from(store, donor, name=name)
     kept = {(each.item_id, each.judge): each.grade for each in bridge.run(judging.load(store, name))}
     assert kept == {("d00001", "ada"): 0, ("d00002", "llm:m"): 1}
     assert done.added["judgements"] == 1
@@ -501,19 +501,19 @@ def test_of_two_grades_by_one_judge_the_newer_holds(store, name, donor):
 
 def test_labels_can_go_into_another_collection(store, name, donor):
     with_documents(store, f"{name} b", 12)
-    (done,) = merged(store, donor, name=f"{name} b")
+    (done,) = merge_from(store, donor, name=f"{name} b")
     assert done.added["labels"] == 3
-    assert in_order(bridge.run(query_sets.load(store, f"{name} b"))) == in_order(LABELLED)
+    assert sorted_parts(bridge.run(query_sets.load(store, f"{name} b"))) == sorted_parts(LABELLED)
 
 
 # -- files that somebody else wrote ------------------------------------------------------------------------------------
 
 
-def refused(store, path, name, match):
+def assert_refused(store, path, name, match):
     """Refused before anything was written."""
     with pytest.raises(RankbookError, match=match):
-        restored(store, path, name=f"{name} b")
-    assert gone(store, f"{name} b")
+        restore_from(store, path, name=f"{name} b")
+    assert drop_all(store, f"{name} b")
 
 
 @pytest.mark.parametrize("member", ["../evil", "/etc/passwd", "collections/0001/../x.00001.tsv.gz", "x.py"])
@@ -522,12 +522,12 @@ def test_members_that_lead_elsewhere_are_refused(store, name, donor, member):
         rest = {each: members.pop(each) for each in list(members)[1:]}
         members.update({member: b"x", **rest})
 
-    refused(store, changed(donor, change), name, "it was not touched")
+    assert_refused(store, modify(donor, change), name, "it was not touched")
 
 
 def test_nothing_can_be_added_after_the_end(store, name, donor):
-    path = changed(donor, lambda members: members.update({"files/0009": b"x"}))
-    refused(store, path, name, "after its end")
+    path = modify(donor, lambda members: members.update({"files/0009": b"x"}))
+    assert_refused(store, path, name, "after its end")
 
 
 @pytest.mark.parametrize(
@@ -539,7 +539,7 @@ def test_members_that_are_no_plain_files_are_refused(store, name, tmp_path, kind
         info = tarfile.TarInfo("manifest.json")
         info.type, info.linkname = kind, "/etc/passwd"
         tar.addfile(info)
-    refused(store, path, name, "nothing that a backup holds|not a backup|nothing of it is left")
+    assert_refused(store, path, name, "nothing that a backup holds|not a backup|nothing of it is left")
 
 
 def test_a_heading_that_claims_to_be_endless_is_not_read_into_memory(store, name, tmp_path):
@@ -551,7 +551,7 @@ def test_a_heading_that_claims_to_be_endless_is_not_read_into_memory(store, name
         file.truncate(2 * file_format.LARGEST_LIST)  # a hole, which takes no room
     tracemalloc.start()
     try:
-        refused(store, path, name, "not a backup")
+        assert_refused(store, path, name, "not a backup")
         assert tracemalloc.get_traced_memory()[1] < file_format.LARGEST_LIST // 4
     finally:
         tracemalloc.stop()
@@ -559,24 +559,24 @@ def test_a_heading_that_claims_to_be_endless_is_not_read_into_memory(store, name
 
 def test_a_part_that_is_not_what_was_written_is_refused(store, name, donor):
     def change(members):
-        members[of("labels", members)] = members[of("labels", members)].replace(b"\t2\n", b"\t0\n")
+        members[member_of("labels", members)] = members[member_of("labels", members)].replace(b"\t2\n", b"\t0\n")
 
-    refused(store, changed(donor, change, listed=False), name, "digest differs")
+    assert_refused(store, modify(donor, change, listed=False), name, "digest differs")
 
 
 def test_a_part_that_unpacks_to_more_than_it_says_is_left_at_that_point(store, name, donor, tmp_path):
-    members = taken_apart(donor)
-    piece = of("items", members)
+    members = unpack(donor)
+    piece = member_of("items", members)
     lists = {**members, piece: members[piece] + b"0" * 50_000_000}
-    path = put_together(tmp_path / "bomb.tar", lists, listed=False)
-    refused(store, path, name, "unpacks to more than")
+    path = repack(tmp_path / "bomb.tar", lists, listed=False)
+    assert_refused(store, path, name, "unpacks to more than")
 
 
 def test_a_part_that_is_missing_or_not_listed_is_refused(store, name, donor):
-    path = changed(donor, lambda members: members.pop(of("items", members)), listed=False)
-    refused(store, path, name, "differ, in .*items")
-    path = changed(donor, lambda members: members.pop("manifest.json"), listed=False)
-    refused(store, path, name, "not a backup")
+    path = modify(donor, lambda members: members.pop(member_of("items", members)), listed=False)
+    assert_refused(store, path, name, "differ, in .*items")
+    path = modify(donor, lambda members: members.pop("manifest.json"), listed=False)
+    assert_refused(store, path, name, "not a backup")
 
 
 @pytest.mark.parametrize(
@@ -584,10 +584,10 @@ def test_a_part_that_is_missing_or_not_listed_is_refused(store, name, donor):
 )
 def test_columns_are_those_of_the_table_and_no_statement(store, name, donor, heading):
     def change(members):
-        piece = of("items", members)
+        piece = member_of("items", members)
         members[piece] = heading + b"\n" + members[piece].partition(b"\n")[2]
 
-    refused(store, changed(donor, change), name, "has a column|does not begin")
+    assert_refused(store, modify(donor, change), name, "has a column|does not begin")
 
 
 @pytest.mark.parametrize(
@@ -605,11 +605,11 @@ def test_columns_are_those_of_the_table_and_no_statement(store, name, donor, hea
 )
 def test_values_that_do_not_fit_are_refused_and_leave_nothing(store, name, donor, table, old, new, told):
     def change(members):
-        piece = of(table, members)
+        piece = member_of(table, members)
         assert old in members[piece]
         members[piece] = members[piece].replace(old, new, 1)
 
-    refused(store, changed(donor, change), name, told)
+    assert_refused(store, modify(donor, change), name, told)
 
 
 @pytest.mark.parametrize("file", ["../../evil.md", "/tmp/evil.md", ".hidden.md", "a/b.md", "x.py", "nul\x00.md"])
@@ -620,7 +620,7 @@ def test_a_files_name_never_leads_out_of_its_folder(store, name, donor, tmp_path
         members["manifest.json"] = json.dumps(manifest).encode()
 
     with pytest.raises(InputError, match="no name for a file"):
-        restored(store, changed(donor, change), folders={"notebooks": tmp_path / "notebooks"})
+        restore_from(store, modify(donor, change), folders={"notebooks": tmp_path / "notebooks"})
     assert not (tmp_path / "notebooks").exists()
 
 
@@ -628,12 +628,12 @@ def manifest_with(donor, **changes):
     def change(members):
         members["manifest.json"] = json.dumps(json.loads(members["manifest.json"]) | changes).encode()
 
-    return changed(donor, change)
+    return modify(donor, change)
 
 
 def test_what_a_newer_rankbook_wrote_is_refused_in_a_sentence(store, name, donor):
-    refused(store, manifest_with(donor, format=2), name, "a newer one reads it")
-    refused(store, manifest_with(donor, revisions={"evals": "e9999"}), name, "Upgrade Rankbook")
+    assert_refused(store, manifest_with(donor, format=2), name, "a newer one reads it")
+    assert_refused(store, manifest_with(donor, revisions={"evals": "e9999"}), name, "Upgrade Rankbook")
 
 
 @pytest.mark.slow
@@ -641,34 +641,34 @@ def test_a_column_that_is_newer_than_the_backup_takes_its_default(store, name, d
     """As if it had been donor before runs had a `latency`."""
 
     def change(members):
-        piece = of("runs", members)
+        piece = member_of("runs", members)
         lines = [line.split(b"\t") for line in members[piece].splitlines()]
         at = lines[0].index(b"latency")
         members[piece] = b"".join(b"\t".join(line[:at] + line[at + 1 :]) + b"\n" for line in lines)
 
-    restored(store, changed(donor, change), name=f"{name} b")
+    restore_from(store, modify(donor, change), name=f"{name} b")
     assert [each.name for each in bridge.run(run_store.listed(store, collection=f"{name} b"))] == ["main"]
 
 
 @pytest.mark.slow
 def test_a_backup_of_before_brings_runs_with_excluded_documents_back_as_deep_ones(store, name, tmp_path):
     """As a store of that version marks them when it is opened: they are of fewer results than ship."""
-    filled(store, name)
+    fill_collection(store, name)
     subject, variant = RunSubject(name, 1, "default", LABELLED.digest(), "test", "content"), Variant.of_leg(Bm25Leg())
     bridge.run(run_store.save(store, Run("ships", subject, {"q1": Ranking(("d00001",), (0.5,))}, variant)))
-    path = backed_up(store, tmp_path / "a.tar", name).path
+    path = back_up(store, tmp_path / "a.tar", name).path
     for file, version, depth in ((path, "now", 0), (manifest_with(path, revisions={"evals": "e0010"}), "before", 10)):
-        restored(store, file, name=f"{name} {version}")
+        restore_from(store, file, name=f"{name} {version}")
         runs = bridge.run(run_store.listed(store, collection=f"{name} {version}"))
         assert {each.name: each.depth for each in runs} == {"main": 10, "ships": depth}
 
 
 def test_a_name_in_the_list_twice_is_refused(store, name, donor):
-    kept = json.loads(taken_apart(donor)["manifest.json"])["collections"]
-    refused(store, manifest_with(donor, collections=[*kept, *kept]), name, "twice")
+    kept = json.loads(unpack(donor)["manifest.json"])["collections"]
+    assert_refused(store, manifest_with(donor, collections=[*kept, *kept]), name, "twice")
 
 
-def listed_as(members, **changes):
+def with_list(members, **changes):
     """The one collection of the list, told otherwise."""
     manifest = json.loads(members["manifest.json"])
     manifest["collections"][0] |= changes
@@ -680,8 +680,8 @@ def with_member(members, name, content=b"x"):
     members.update({name: content, "contents.json": end})
 
 
-def renamed_row(members):
-    piece = of("collections", members)
+def with_renamed_row(members):
+    piece = member_of("collections", members)
     name = json.loads(members["manifest.json"])["collections"][0]["name"]
     members[piece] = members[piece].replace(b"\n" + name.encode(), b"\nanother")
 
@@ -698,8 +698,8 @@ def renamed_row(members):
     ],
 )
 def test_a_name_that_no_collection_has_is_refused_of_labels_too(store, name, donor, called, kind, told):
-    path = changed(donor, lambda members: listed_as(members, name=called, kind=kind))
-    for work in (restored, merged):
+    path = modify(donor, lambda members: with_list(members, name=called, kind=kind))
+    for work in (restore_from, merge_from):
         with pytest.raises(InputError, match=told):
             work(store, path)
 
@@ -720,38 +720,38 @@ def test_a_name_that_no_collection_has_is_refused_of_labels_too(store, name, don
 )
 def test_rows_that_belong_together_are_all_there_and_could_have_been_given(store, name, donor, table, old, new, told):
     def change(members):
-        piece = of(table, members)
+        piece = member_of(table, members)
         members[piece], count = re.subn(old, new, members[piece], count=1)
         assert count
 
-    refused(store, changed(donor, change), name, told)
+    assert_refused(store, modify(donor, change), name, told)
 
 
 @pytest.mark.parametrize("fields", [b"null", b"7", b"[1]", b'{"a": 1}'])
 def test_fields_that_are_no_names_are_refused_before_anything_is_written(store, name, donor, fields):
     def change(members):
-        piece = of("collections", members)
+        piece = member_of("collections", members)
         members[piece] = members[piece].replace(b'["kind"]', fields)
 
-    refused(store, changed(donor, change), name, "fields of .* are no list of names")
+    assert_refused(store, modify(donor, change), name, "fields of .* are no list of names")
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda members: listed_as(members, kind="gone"), "by its own list has no documents here"),
-        (lambda members: listed_as(members, kind="attached"), "by its own list has no documents here"),
-        (lambda members: listed_as(members, created_at="2026-01-01T00:00:00Z"), "differ in what the collection"),
-        (lambda members: listed_as(members, number=7), "its own list does not know"),
-        (lambda members: members.pop(of("chunk_sets", members)), "should hold chunk_sets of"),
-        (lambda members: members.pop(of("judgements", members)), "should hold judgements of"),
+        (lambda members: with_list(members, kind="gone"), "by its own list has no documents here"),
+        (lambda members: with_list(members, kind="attached"), "by its own list has no documents here"),
+        (lambda members: with_list(members, created_at="2026-01-01T00:00:00Z"), "differ in what the collection"),
+        (lambda members: with_list(members, number=7), "its own list does not know"),
+        (lambda members: members.pop(member_of("chunk_sets", members)), "should hold chunk_sets of"),
+        (lambda members: members.pop(member_of("judgements", members)), "should hold judgements of"),
         (lambda members: with_member(members, "files/0001"), "holds files/0001, which its own list does not know"),
         (lambda members: with_member(members, "store/runs.00001.tsv.gz", b"id\n"), "which its own list does not know"),
-        (renamed_row, "differ in what the collection"),
+        (with_renamed_row, "differ in what the collection"),
     ],
 )
 def test_what_its_own_list_does_not_say_is_refused_before_anything_is_written(store, name, donor, change, told):
-    refused(store, changed(donor, change), name, told)
+    assert_refused(store, modify(donor, change), name, told)
 
 
 @pytest.mark.slow
@@ -765,8 +765,8 @@ def test_one_collection_that_is_not_as_listed_keeps_all_others_out(store, name, 
 
     bridge.run(load.drop(store, name))
     with pytest.raises(InputError, match=r"differ in what the collection .* b"):
-        restored(store, changed(saved, add_another))
-    assert gone(store, name)
+        restore_from(store, modify(saved, add_another))
+    assert drop_all(store, name)
 
 
 def test_bytes_of_any_kind_are_no_backup(tmp_path):
@@ -809,7 +809,7 @@ def said(*words, code=0):
 @pytest.mark.slow
 @pytest.mark.skipif(TEST_DSN is not None, reason="commands are given the embedded server")
 def test_the_commands_tell_what_was_saved_restored_and_left_out(store, name, tmp_path):
-    filled(store, name)
+    fill_collection(store, name)
     path = str(tmp_path / "a.tar")
     saved = said("backup", path, "--collection", name)
     assert "13 documents" in saved
@@ -866,24 +866,24 @@ def theirs(store, name):
 
 
 def test_an_attached_collection_comes_back_as_what_it_was_attached_to(store, name, theirs, tmp_path):
-    path = backed_up(store, tmp_path / "a.tar", name).path
+    path = back_up(store, tmp_path / "a.tar", name).path
     before = fresh(store, name).row.attached
     bridge.run(load.drop(store, name))
-    restored(store, path, tables={name: f"their {name}"})
+    restore_from(store, path, tables={name: f"their {name}"})
     assert fresh(store, name).row.attached == before
     assert bridge.run(query_sets.count(store, name)) == 1
 
 
 @pytest.mark.slow
 def test_a_file_attaches_no_table_that_no_option_names(store, name, theirs, tmp_path):
-    path = backed_up(store, tmp_path / "a.tar", name).path
+    path = back_up(store, tmp_path / "a.tar", name).path
     bridge.run(load.drop(store, name))
-    (back,) = restored(store, path).collections
-    assert gone(store, name)
+    (back,) = restore_from(store, path).collections
+    assert drop_all(store, name)
     assert bridge.run(query_sets.count(store, name)) == 1
     assert f"--attach '{name}=public.their {name}'" in back.note
     assert (name, "public", f"their {name}") not in leaves(store)
-    (again,) = restored(store, path, tables={name: f"their {name}"}).collections
+    (again,) = restore_from(store, path, tables={name: f"their {name}"}).collections
     assert (again.note, again.merged.added["labels"]) == ("", 0)
     assert fresh(store, name).row.attached["table"]["table"] == f"their {name}"
     assert (name, "public", f"their {name}") in leaves(store)
@@ -891,44 +891,44 @@ def test_a_file_attaches_no_table_that_no_option_names(store, name, theirs, tmp_
 
 @pytest.mark.slow
 def test_a_rewritten_entry_attaches_nothing_but_what_was_named(store, name, theirs, tmp_path):
-    path = backed_up(store, tmp_path / "a.tar", name).path
+    path = back_up(store, tmp_path / "a.tar", name).path
     bridge.run(load.drop(store, name))
 
     def change(members):
-        piece = of("collections", members)
+        piece = member_of("collections", members)
         members[piece] = members[piece].replace(b'"namespace": "public"', b'"namespace": "pg_catalog"')
         assert b"pg_catalog" in members[piece]
 
-    (back,) = restored(store, changed(path, change)).collections
+    (back,) = restore_from(store, modify(path, change)).collections
     assert "pg_catalog" in back.note
-    assert gone(store, name)
-    restored(store, changed(path, change), tables={name: f"public.their {name}"})
+    assert drop_all(store, name)
+    restore_from(store, modify(path, change), tables={name: f"public.their {name}"})
     assert fresh(store, name).row.attached["table"]["namespace"] == "public"
 
 
 @pytest.mark.parametrize("table", ["pg_catalog.pg_authid", "information_schema.tables", "pg_authid"])
 def test_tables_of_the_system_are_never_attached(store, name, theirs, tmp_path, table):
-    path = backed_up(store, tmp_path / "a.tar", name).path
+    path = back_up(store, tmp_path / "a.tar", name).path
     bridge.run(load.drop(store, name))
     if "." in table:
         with pytest.raises(SpecError, match="is the system's own"):
-            restored(store, path, tables={name: table})
+            restore_from(store, path, tables={name: table})
         namespace, relation = attached.relation_name(table)
         mapping = attached.AttachedTable(namespace=namespace, table=relation, id="oid", text="rolname")
         with pytest.raises(SpecError, match="is the system's own"):
             bridge.run(attached.attach_table(store, name, mapping))
     else:  # a name alone is one of the schema public
-        (back,) = restored(store, path, tables={name: table}).collections
+        (back,) = restore_from(store, path, tables={name: table}).collections
         assert "No table or view in the schema 'public'" in back.note
-    assert gone(store, name)
+    assert drop_all(store, name)
 
 
 def test_a_table_is_named_for_an_attached_collection_of_the_file_and_no_other(store, name, theirs, donor, tmp_path):
-    path = backed_up(store, tmp_path / "a.tar", name).path
+    path = back_up(store, tmp_path / "a.tar", name).path
     with pytest.raises(UnknownName, match=f"No attached collection of this backup is called 'docs'.*{name}"):
-        restored(store, path, tables={"docs": "public.docs"})
+        restore_from(store, path, tables={"docs": "public.docs"})
     with pytest.raises(UnknownName, match="There is none yet"):
-        restored(store, donor, name=f"{name} b", tables={"docs": "public.docs"})
+        restore_from(store, donor, name=f"{name} b", tables={"docs": "public.docs"})
 
 
 def leaves(store):
@@ -942,25 +942,25 @@ def leaves(store):
 
 
 def test_the_labels_of_an_attached_table_that_is_lost_come_back_all_the_same(store, name, theirs, tmp_path):
-    path = backed_up(store, tmp_path / "a.tar", name).path
+    path = back_up(store, tmp_path / "a.tar", name).path
     bridge.run(load.drop(store, name))
     theirs()
-    (back,) = restored(store, path, tables={name: f"their {name}"}).collections
+    (back,) = restore_from(store, path, tables={name: f"their {name}"}).collections
     assert "Attach it again" in back.note
-    assert gone(store, name)
+    assert drop_all(store, name)
     assert bridge.run(query_sets.count(store, name)) == 1
 
 
 def test_what_a_file_says_of_an_attached_tables_types_is_not_believed(store, name, theirs, tmp_path):
     """The types that the server spelled stand in statements as they are."""
-    path = backed_up(store, tmp_path / "a.tar", name).path
+    path = back_up(store, tmp_path / "a.tar", name).path
 
     def change(members):
-        piece = of("collections", members)
+        piece = member_of("collections", members)
         assert b'"nr": "integer"' in members[piece]
         members[piece] = members[piece].replace(b'"nr": "integer"', b'"nr": "text); DROP SCHEMA rankbook; --"')
 
-    restored(store, changed(path, change), name=f"{name} b", tables={name: f"their {name}"})
+    restore_from(store, modify(path, change), name=f"{name} b", tables={name: f"their {name}"})
     assert fresh(store, f"{name} b").row.attached["facts"]["types"]["nr"] == "integer"
 
 

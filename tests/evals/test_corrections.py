@@ -66,7 +66,7 @@ def changes(store: Store, name: str) -> list[Revision]:
     return bridge.run(corrections.changes(store, name))
 
 
-def numbered(grade: int) -> LabelledQueries:
+def one_label(grade: int) -> LabelledQueries:
     return LabelledQueries((Query("q", "text"),), (Label("q", "d", grade),))
 
 
@@ -169,14 +169,14 @@ def test_a_label_that_an_exclusion_makes_void_is_said(store, view):
 
 
 def test_changes_are_undone_one_by_one_and_made_again(store, name):
-    states = [WHOLE, numbered(1), numbered(2), LabelledQueries()]
+    states = [WHOLE, one_label(1), one_label(2), LabelledQueries()]
     for state in states:
         keep(store, name, state)
     backwards = []
     for _ in states[1:]:
         undo(store, name)
         backwards.append(load(store, name))
-    assert backwards == [numbered(2), numbered(1), WHOLE]
+    assert backwards == [one_label(2), one_label(1), WHOLE]
     assert bridge.run(query_sets.last_check(store, name)).digest == WHOLE.digest()
     with pytest.raises(InputError, match="no change to undo"):
         undo(store, name)
@@ -192,7 +192,7 @@ def test_changes_are_undone_one_by_one_and_made_again(store, name):
 def test_what_undoing_came_to_is_told_with_counts_and_the_steps_left(store, name):
     keep(store, name, WHOLE)
     keep(store, name, LabelledQueries(WHOLE.queries), "ada")
-    keep(store, name, numbered(1))
+    keep(store, name, one_label(1))
     undo(store, name)
     moved = undo(store, name)
     told = "0 labels -> 4 (test 0 -> 2, train 0 -> 2), 0 answer spans -> 2, 0 exclusions -> 2. "
@@ -212,34 +212,34 @@ def test_who_undid_what_stays_in_the_list(store, name):
 
 
 def test_a_change_after_an_undo_takes_its_place(store, name):
-    keep(store, name, numbered(1))
-    keep(store, name, numbered(2))
+    keep(store, name, one_label(1))
+    keep(store, name, one_label(2))
     undo(store, name)
-    keep(store, name, numbered(3))
+    keep(store, name, one_label(3))
     with pytest.raises(InputError, match="nothing to do again"):
         redo(store, name)
     undo(store, name)
-    assert load(store, name) == numbered(1)
+    assert load(store, name) == one_label(1)
     redo(store, name)
-    assert load(store, name) == numbered(3), "not what was undone before it"
+    assert load(store, name) == one_label(3), "not what was undone before it"
 
 
 @pytest.mark.slow
 def test_the_last_twenty_changes_are_kept_and_no_more(store, name):
     for grade in range(KEPT + 3):
-        keep(store, name, numbered(grade))
+        keep(store, name, one_label(grade))
     assert len(changes(store, name)) == KEPT
     for _ in range(KEPT):
         moved = undo(store, name)
-    assert (moved.undoable, load(store, name)) == (0, numbered(2))
+    assert (moved.undoable, load(store, name)) == (0, one_label(2))
     with pytest.raises(InputError, match="the last 20 changes"):
         undo(store, name)
 
 
 def test_what_was_found_wrong_with_labels_goes_back_with_them(store, name):
     flaw = Flaw(Place("judged.qrels", 3), "no such query", "quarantined", "q9")
-    keep(store, name, numbered(1), flaws_by_kind={"labels": [flaw]})
-    keep(store, name, numbered(2), flaws_by_kind={"labels": []})
+    keep(store, name, one_label(1), flaws_by_kind={"labels": [flaw]})
+    keep(store, name, one_label(2), flaws_by_kind={"labels": []})
     assert bridge.run(query_sets.flaws(store, name)) == []
     undo(store, name)
     assert [each["message"] for each in bridge.run(query_sets.flaws(store, name))] == ["no such query"]
@@ -260,8 +260,8 @@ def test_a_merged_set_is_one_again_once_a_correction_is_undone(store, view):
 
 
 def test_a_set_that_was_changed_by_other_hands_is_not_undone_over_them(store, name):
-    keep(store, name, numbered(1))
-    keep(store, name, numbered(2))
+    keep(store, name, one_label(1))
+    keep(store, name, one_label(2))
 
     async def change() -> None:
         async with store.begin() as connection:
@@ -271,7 +271,7 @@ def test_a_set_that_was_changed_by_other_hands_is_not_undone_over_them(store, na
     bridge.run(change())
     with pytest.raises(StoreError, match="keeps no revisions"):
         undo(store, name)
-    assert load(store, name) == numbered(2)
+    assert load(store, name) == one_label(2)
 
 
 def test_a_set_that_is_not_there_is_named(store, view):
@@ -281,10 +281,10 @@ def test_a_set_that_is_not_there_is_named(store, view):
 
 
 def test_changes_go_with_their_set(store, name):
-    keep(store, name, numbered(1))
-    keep(store, name, numbered(2))
+    keep(store, name, one_label(1))
+    keep(store, name, one_label(2))
     bridge.run(query_sets.drop(store, name, "default"))
-    keep(store, name, numbered(3))
+    keep(store, name, one_label(3))
     assert changes(store, name) == []
 
 

@@ -49,7 +49,7 @@ except InputError as error:
 """
 
 
-def said_in_little_memory(file: Path) -> str:
+def output_in_little_memory(file: Path) -> str:
     """How many rows came, and why no more did, of a process that gets no more memory than that."""
     if not Path("/proc/self/statm").exists():
         pytest.skip("memory is not counted so here")
@@ -66,7 +66,7 @@ def said_in_little_memory(file: Path) -> str:
     return done.stdout
 
 
-def written(path: Path, **columns: Any) -> Path:
+def write_parquet(path: Path, **columns: Any) -> Path:
     """As a writer of another kind makes it: what was a dictionary is read as texts."""
     options = {"compression": "zstd", "use_dictionary": True, "dictionary_pagesize_limit": 64 * 2**20}
     parquet.write_table(pa.table(columns), path, store_schema=False, **options)
@@ -83,9 +83,9 @@ def often(value: str, count: int) -> Any:
 
 @pytest.mark.slow
 def test_a_dictionarys_entry_is_not_decoded_for_all_rows_at_once(tmp_path):
-    file = written(tmp_path / "bomb.parquet", id=pa.array(range(4000)), text=often("x" * 15_000_000, 4000))
+    file = write_parquet(tmp_path / "bomb.parquet", id=pa.array(range(4000)), text=often("x" * 15_000_000, 4000))
     assert file.stat().st_size < 32_000
-    said = said_in_little_memory(file)
+    said = output_in_little_memory(file)
     assert said.startswith("1 Unpacking was stopped: more came out than")
     assert "write it as JSONL" in said
 
@@ -97,7 +97,7 @@ def test_a_dictionarys_entry_is_not_decoded_for_all_rows_at_once(tmp_path):
 )
 def test_a_list_of_one_row_takes_no_more_memory_than_there_is_for_it(tmp_path, count, said):
     texts = often("x" * 1_000_000, count)
-    file = written(tmp_path / "bomb.parquet", id=pa.array([1]), tags=pa.ListArray.from_arrays([0, count], texts))
+    file = write_parquet(tmp_path / "bomb.parquet", id=pa.array([1]), tags=pa.ListArray.from_arrays([0, count], texts))
     assert file.stat().st_size < 32_000
     with pytest.raises(InputError, match=said) as caught:
         list(TabularSource(path=file, columns=ItemColumns(id="id", text="id")).items())
@@ -107,7 +107,7 @@ def test_a_list_of_one_row_takes_no_more_memory_than_there_is_for_it(tmp_path, c
 @pytest.mark.slow
 def test_a_row_that_is_too_long_is_left_out_alone(tmp_path):
     long = np.random.default_rng(1).integers(97, 123, 33 * 2**20, np.uint8).tobytes().decode()
-    file = written(tmp_path / "d.parquet", _id=["a", "b", "c"], text=["one", long, "three"])
+    file = write_parquet(tmp_path / "d.parquet", _id=["a", "b", "c"], text=["one", long, "three"])
     rows = list(TabularSource(path=file).items())
     assert [row.value.id for row in rows if isinstance(row, Row)] == ["a", "c"]
     (flaw,) = (row for row in rows if isinstance(row, Flaw))
@@ -142,7 +142,7 @@ def test_texts_in_lists_come_back_as_they_were(tmp_path):
 def test_lists_of_a_damaged_file_are_told_as_such(tmp_path):
     rng = np.random.default_rng(1)
     tags = [[rng.bytes(30).hex()] for _ in range(20_000)]
-    file = written(tmp_path / "d.parquet", id=pa.array(range(len(tags))), tags=pa.array(tags))
+    file = write_parquet(tmp_path / "d.parquet", id=pa.array(range(len(tags))), tags=pa.array(tags))
     content = bytearray(file.read_bytes())
     content[len(content) // 2 : len(content) // 2 + 40_000] = bytes(40_000)
     file.write_bytes(content)
@@ -165,7 +165,7 @@ def test_rows_without_a_column_are_not_made_as_many_as_a_file_claims(tmp_path):
     file = tmp_path / "bomb.parquet"
     file.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
     assert parquet.read_metadata(file).num_rows == 10**15
-    assert "has no columns" in said_in_little_memory(file)
+    assert "has no columns" in output_in_little_memory(file)
 
 
 def test_a_parquet_file_has_no_more_columns_than_any_table(tmp_path):
@@ -231,7 +231,7 @@ def test_a_record_of_many_lines_ends_where_one_line_would_have_to():
     reader = csv.reader(feed)
     with pytest.raises(csv.Error, match="longer than 50 characters"):
         next(reader)
-    assert feed.taken < 20
+    assert feed.count < 20
 
 
 def test_a_header_names_no_more_columns_than_any_table_has(tmp_path):

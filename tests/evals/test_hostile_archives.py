@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import InputError
 from evals.sources.beir import BeirSource
-from evals.sources.files import ArchiveLimits, opened_tree
+from evals.sources.files import ArchiveLimits, open_tree
 
 MIB = 2**20
 LINE = json.dumps({"_id": "1", "text": "kettle"}).encode() + b"\n"
@@ -25,7 +25,7 @@ def bomb(size: int = 24 * MIB) -> bytes:
     return gzip.compress(LINE + b" " * size)
 
 
-def refused(path: Path, limits: ArchiveLimits | None = None) -> str:
+def refusal_of(path: Path, limits: ArchiveLimits | None = None) -> str:
     """What reading all of it is refused with."""
     source = BeirSource(path=path, limits=limits or ArchiveLimits())
 
@@ -45,7 +45,7 @@ def test_small_bombs_are_counted_together_over_all_files_of_a_folder(tmp_path):
     (tmp_path / "queries.jsonl").write_bytes(LINE)
     for number in range(4):
         (tmp_path / "qrels" / f"split{number}.tsv.gz").write_bytes(bomb(6 * MIB))
-    assert "Unpacking was stopped" in refused(tmp_path)
+    assert "Unpacking was stopped" in refusal_of(tmp_path)
     one = tmp_path / "one"
     (one / "qrels").mkdir(parents=True)
     (one / "corpus.jsonl").write_bytes(LINE)
@@ -61,7 +61,7 @@ def test_bombs_inside_a_zip_are_counted_together_with_the_zip(tmp_path):
         archive.writestr("queries.jsonl", LINE)
         for number in range(4):
             archive.writestr(f"qrels/split{number}.tsv.gz", bomb(6 * MIB))
-    assert "Unpacking was stopped" in refused(path)
+    assert "Unpacking was stopped" in refusal_of(path)
 
 
 def test_a_zip_whose_entry_says_it_is_short_is_stopped_where_more_comes_out(tmp_path):
@@ -70,7 +70,7 @@ def test_a_zip_whose_entry_says_it_is_short_is_stopped_where_more_comes_out(tmp_
         archive.writestr("corpus.jsonl", content)
     whole = path.read_bytes().replace(struct.pack("<L", len(content)), struct.pack("<L", 100))
     path.write_bytes(whole)
-    assert refused(path)
+    assert refusal_of(path)
 
 
 def test_entries_that_share_their_bytes_are_counted_each(tmp_path):
@@ -91,7 +91,7 @@ def test_entries_that_share_their_bytes_are_counted_each(tmp_path):
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, len(names), len(names), len(directory), at, 0)
     path = tmp_path / "shared.zip"
     path.write_bytes(local + packed + directory + end)
-    assert "Unpacking was stopped" in refused(path)
+    assert "Unpacking was stopped" in refusal_of(path)
 
 
 def test_a_directory_of_a_million_entries_costs_no_memory(tmp_path):
@@ -104,7 +104,7 @@ def test_a_directory_of_a_million_entries_costs_no_memory(tmp_path):
     del directory
     tracemalloc.start()
     try:
-        assert "directory is longer" in refused(path)
+        assert "directory is longer" in refusal_of(path)
         assert tracemalloc.get_traced_memory()[1] < 8 * MIB
     finally:
         tracemalloc.stop()
@@ -113,14 +113,14 @@ def test_a_directory_of_a_million_entries_costs_no_memory(tmp_path):
 def test_a_directory_that_says_to_be_longer_than_memory_is_refused(tmp_path):
     path = tmp_path / "liar.zip"
     path.write_bytes(b"PK" + b"\0" * 1000 + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, 0xFFFFFFF0, 0, 0))
-    assert refused(path)
+    assert refusal_of(path)
 
 
 def test_ways_of_packing_that_take_gigabytes_to_unpack_are_refused(tmp_path):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("corpus.jsonl", LINE)
-    assert "unusual way" in refused(path)
+    assert "unusual way" in refusal_of(path)
 
 
 @pytest.mark.slow
@@ -138,13 +138,13 @@ def test_nothing_is_ever_written_to_disk_whatever_names_say(tmp_path, name):
     path.parent.mkdir()
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(name, LINE)
-    assert "refused" in refused(path)
+    assert "refused" in refusal_of(path)
     assert sorted(each.name for each in tmp_path.rglob("*")) == ["a.zip", "in"]
 
 
 def test_a_tree_with_no_hostility_in_it_is_read_twice(tmp_path):
     (tmp_path / "corpus.jsonl.gz").write_bytes(gzip.compress(LINE * 10))
-    with opened_tree(tmp_path, ArchiveLimits()) as tree:
+    with open_tree(tmp_path, ArchiveLimits()) as tree:
         for _ in range(2):
             with tree.open("corpus.jsonl.gz") as stream:
                 assert stream.read() == LINE * 10

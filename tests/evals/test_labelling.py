@@ -44,7 +44,7 @@ def label(
     return bridge.run(load_labels.load_labels(store, view, source, query_set=into, **{"even_so": True, **how}))
 
 
-def graded(store: Store, view: CollectionView, into: str = "default") -> dict[tuple[str, str, str], int]:
+def grades_of(store: Store, view: CollectionView, into: str = "default") -> dict[tuple[str, str, str], int]:
     labels = bridge.run(query_sets.load(store, view.name, name=into)).labels
     return {(each.split, each.query_id, each.item_id): each.grade for each in labels}
 
@@ -66,7 +66,7 @@ def test_labels_alone_are_about_the_queries_that_are_there(store, view, tmp_path
     added = label(store, view, tmp_path / file)
     assert (added.queries, added.labels) == (3, 1)
     assert ["have no judgement" in flaw.message for flaw in added.flaws] == [True]
-    assert graded(store, view) == {(split, "q1", "descale"): 2}
+    assert grades_of(store, view) == {(split, "q1", "descale"): 2}
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_said_row_by_row_and_the_rest_comes_in(store, view,
     path = tmp_path / "judged.qrels"
     path.write_text("q1 0 descale 2\nq9 0 descale 1\nq2 0 nowhere 1\nq2 0 e42 much\nonly two\n")
     added = label(store, view, path)
-    assert graded(store, view) == {("test", "q1", "descale"): 2}
+    assert grades_of(store, view) == {("test", "q1", "descale"): 2}
     lines = {flaw.place.line or 0: flaw.message for flaw in added.flaws if flaw.place.file == str(path)}
     assert sorted(lines) == [2, 3, 4, 5]
     assert ("q9" in lines[2], "nowhere" in lines[3], "much" in lines[4]) == (True, True, True)
@@ -94,30 +94,30 @@ def test_what_does_not_fit_is_said_row_by_row_and_the_rest_comes_in(store, view,
 )
 def test_a_file_that_leaves_fewer_labels_is_refused_unless_somebody_insists(store, view, tmp_path, content, said):
     (tmp_path / "judged.qrels").write_text(content)
-    before, told = graded(store, view), list[str]()
+    before, told = grades_of(store, view), list[str]()
     how: dict[str, Any] = {"announce": lambda change: told.append(change.sentence), "all_grades": True}
     with pytest.raises(FewerLabels, match=said) as refused:
         label(store, view, tmp_path / "judged.qrels", even_so=False, **how)
     assert "--even-so" in str(refused.value)
-    assert (graded(store, view), told) == (before, [])
+    assert (grades_of(store, view), told) == (before, [])
     label(store, view, tmp_path / "judged.qrels", **how)
     assert len(told) == 1
     assert told[0] in str(refused.value)
-    assert graded(store, view) != before
+    assert grades_of(store, view) != before
     assert bridge.run(corrections.undo(store, view.name)).revision.reason == "labels from judged.qrels"
-    assert graded(store, view) == before
+    assert grades_of(store, view) == before
 
 
 def test_what_changes_is_announced_before_anything_is_written(store, view, tmp_path):
     (tmp_path / "judged.qrels").write_text("".join(f"q1 0 {item} 1\n" for item in ("descale", "e42", "teapot")))
-    before = graded(store, view)
+    before = grades_of(store, view)
 
     def stop(change: LabelChange) -> None:
         raise RankbookError(change.sentence)
 
     with pytest.raises(RankbookError, match="5 labels -> 3"):
         label(store, view, tmp_path / "judged.qrels", announce=stop)
-    assert graded(store, view) == before
+    assert grades_of(store, view) == before
 
 
 @pytest.mark.parametrize("part", ["spans", "exclusions"])
@@ -149,19 +149,19 @@ def test_grades_beyond_the_usual_are_asked_about_and_noted_where_they_are_taken(
     told = "beyond 0 to 3: -2 (1 label, counted as 0), 5 (1 label), 50 (1 label, left out)."
     assert told in str(refused.value)
     assert "--all-grades" in str(refused.value)
-    assert len(graded(store, view)) == 5
+    assert len(grades_of(store, view)) == 5
     added = label(store, view, tmp_path / "judged.qrels", all_grades=True)
-    assert [graded(store, view)["test", *pair] for pair in (("q1", "descale"), ("q1", "e42"))] == [5, 0]
+    assert [grades_of(store, view)["test", *pair] for pair in (("q1", "descale"), ("q1", "e42"))] == [5, 0]
     assert any("count as they are: 5 (1 label)" in flaw.message for flaw in added.flaws)
 
 
 @pytest.mark.slow
 def test_labels_go_into_another_set_and_leave_the_usual_one_as_it_is(store, view, tmp_path):
-    before = graded(store, view)
+    before = grades_of(store, view)
     (tmp_path / "queries.csv").write_text("id,text\nmine,where is the lid\n")
     (tmp_path / "judged.csv").write_text("query_id,item_id,grade\nmine,e42,1\n")
     label(store, view, tmp_path / "judged.csv", queries=tmp_path / "queries.csv", into="pilot")
-    assert (graded(store, view), graded(store, view, "pilot")) == (before, {("test", "mine", "e42"): 1})
+    assert (grades_of(store, view), grades_of(store, view, "pilot")) == (before, {("test", "mine", "e42"): 1})
     listed = bridge.run(query_sets.summaries(store, view.name))
     assert [(each.name, each.queries, each.labelled, each.labels) for each in listed] == [
         ("default", 3, 3, 5),
@@ -207,7 +207,7 @@ def test_a_source_without_labels_takes_no_label_away(store, view, tmp_path):
     (tmp_path / "corpus.jsonl").write_text('{"_id": "1", "text": "one"}\n')
     with pytest.raises(InputError, match="no labels in it"):
         label(store, view, tmp_path)
-    assert len(graded(store, view)) == 5
+    assert len(grades_of(store, view)) == 5
 
 
 def test_labels_without_any_queries_ask_for_some(store, view, tmp_path):
@@ -232,6 +232,6 @@ def test_a_query_set_is_dropped_alone_and_one_that_is_not_there_is_named_with_th
         bridge.run(query_sets.drop(store, view.name, "pilots"))
     bridge.run(query_sets.drop(store, view.name, "pilot"))
     assert [each.name for each in bridge.run(query_sets.summaries(store, view.name))] == ["default"]
-    assert not graded(store, view, "pilot")
+    assert not grades_of(store, view, "pilot")
     with pytest.raises(RankbookError, match="control character"):
         label(store, view, tmp_path / "judged.qrels", into="a\x00")

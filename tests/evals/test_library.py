@@ -34,7 +34,7 @@ from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, FIXED, fresh, query, wrong
 
 
-class Given(Source):
+class RowsSource(Source):
     """A source whose rows stand in memory."""
 
     kind: ClassVar[str] = "given"
@@ -71,7 +71,7 @@ ITEMS = (
     Item("dog", "Dogs bark at the postman every single morning of the year.", "Dogs", {"kind": "pet"}),
     Item("owl", "Owls hunt at night, and sleep through the whole of the day.", "", {"kind": "wild"}),
 )
-SOURCE = Given(
+SOURCE = RowsSource(
     rows={
         "items": ITEMS,
         "queries": (Query("q1", "what does a cat look at"), Query("q2", "night birds")),
@@ -146,7 +146,7 @@ def test_items_are_embedded_only_where_that_is_wanted(store, name):
 @pytest.mark.slow
 def test_vanished_items_are_pruned_when_asked_and_their_labels_reported(store, name):
     add(store, name)
-    smaller = Given(rows={**SOURCE.rows, "items": ITEMS[1:]})
+    smaller = RowsSource(rows={**SOURCE.rows, "items": ITEMS[1:]})
     assert add(store, name, smaller).report.removed == 0
     pruned = add(store, name, smaller, prune=True)
     assert pruned.report.removed == 1
@@ -157,15 +157,15 @@ def test_vanished_items_are_pruned_when_asked_and_their_labels_reported(store, n
 
 @pytest.mark.slow
 def test_labels_that_somebody_brought_stay_where_the_source_has_none(store, name):
-    add(store, name, Given(rows={"items": ITEMS}), models=())
+    add(store, name, RowsSource(rows={"items": ITEMS}), models=())
     labelled = LabelledQueries((Query("mine", "night birds"),), (Label("mine", "owl", 1), Label("mine", "cat", 0)))
     bridge.run(query_sets.keep(store, name, labelled))
-    again = add(store, name, Given(rows={"items": ITEMS}), models=())
+    again = add(store, name, RowsSource(rows={"items": ITEMS}), models=())
     assert (again.queries, again.labels) == (1, 2)
     assert bridge.run(query_sets.load(store, name)) == LabelledQueries.ordered(
         labelled.queries, labelled.labels, (), ()
     )
-    pruned = add(store, name, Given(rows={"items": ITEMS[1:]}), models=(), prune=True)
+    pruned = add(store, name, RowsSource(rows={"items": ITEMS[1:]}), models=(), prune=True)
     assert pruned.stay_reason.startswith("1 labels of the query set 'default' are about documents that are not in the")
     assert len(bridge.run(query_sets.load(store, name)).labels) == 2
 
@@ -173,7 +173,7 @@ def test_labels_that_somebody_brought_stay_where_the_source_has_none(store, name
 @pytest.mark.slow
 def test_a_source_with_fewer_labels_takes_none_away_and_says_what_would(store, name):
     add(store, name, models=())
-    fewer = Given(rows={**SOURCE.rows, "labels": SOURCE.rows["labels"][:1]})
+    fewer = RowsSource(rows={**SOURCE.rows, "labels": SOURCE.rows["labels"][:1]})
     added = add(store, name, fewer, models=())
     assert "so what is there stays: 2 labels -> 1 (test 1 -> 1, train 1 -> 0)." in added.stay_reason
     assert f"rankbook data label {name} FROM --even-so" in added.stay_reason
@@ -197,7 +197,7 @@ def test_a_corrected_label_outlives_the_next_load(store, name):
 def test_a_source_with_more_labels_brings_them_in_and_that_can_be_undone(store, name):
     add(store, name, models=())
     before = bridge.run(query_sets.load(store, name))
-    more = Given(rows={**SOURCE.rows, "labels": (*SOURCE.rows["labels"], Label("q1", "dog", 1))})
+    more = RowsSource(rows={**SOURCE.rows, "labels": (*SOURCE.rows["labels"], Label("q1", "dog", 1))})
     added = add(store, name, more, models=())
     assert added.change.sentence == "2 labels -> 3 (test 1 -> 2, train 1 -> 1)"
     assert bridge.run(corrections.undo(store, name)).revision.reason == "loaded from given"
@@ -206,7 +206,7 @@ def test_a_source_with_more_labels_brings_them_in_and_that_can_be_undone(store, 
 
 @pytest.mark.slow
 def test_a_query_whose_own_text_stands_in_a_document_is_reported(store, name):
-    leaking = Given(
+    leaking = RowsSource(
         rows={
             "items": (*ITEMS, Item("per", "It is 100% sure_thing that this leaks.")),
             "queries": (
@@ -226,7 +226,7 @@ def test_a_query_whose_own_text_stands_in_a_document_is_reported(store, name):
 @pytest.mark.slow
 def test_documents_that_nearly_repeat_others_are_reported(store, name):
     text = " ".join(f"word{number}" for number in range(200))
-    twins = Given(rows={"items": (*ITEMS, Item("one", text), Item("two", text + " more"))})
+    twins = RowsSource(rows={"items": (*ITEMS, Item("one", text), Item("two", text + " more"))})
     flaws = [flaw for flaw in add(store, name, twins).flaws if "repeats" in flaw.message]
     assert [(flaw.subject, flaw.outcome) for flaw in flaws] == [("two", "noted")]
     assert "'one'" in flaws[0].message
@@ -234,7 +234,7 @@ def test_documents_that_nearly_repeat_others_are_reported(store, name):
 
 @pytest.mark.slow
 def test_queries_and_labels_that_cannot_be_stored_cost_themselves_alone(store, name):
-    broken = Given(
+    broken = RowsSource(
         rows={
             "items": ITEMS,
             "queries": (
@@ -256,7 +256,7 @@ def test_queries_and_labels_that_cannot_be_stored_cost_themselves_alone(store, n
 
 @pytest.mark.slow
 def test_flaws_of_items_and_of_labels_are_listed_together(store, name):
-    flawed = Given(rows={**SOURCE.rows, "items": (*ITEMS, Item("", "no id"), Flaw(Place("items", 5), "no JSON"))})
+    flawed = RowsSource(rows={**SOURCE.rows, "items": (*ITEMS, Item("", "no id"), Flaw(Place("items", 5), "no JSON"))})
     messages = [flaw.message for flaw in add(store, name, flawed).flaws]
     assert any("id is missing" in message for message in messages)
     assert "no JSON" in messages
@@ -289,7 +289,7 @@ def test_a_plan_that_makes_no_sense_is_refused_before_anything_is_made(store, na
 # -- loads that failed, or never ended ---------------------------------------------------------------------------------
 
 
-class Killed(BaseException):
+class ProcessKilled(BaseException):
     """Ends a load as a kill would: nothing tidies up after it."""
 
 
@@ -297,28 +297,28 @@ def summary_of(store, name):
     return next(each for each in bridge.run(overview(store)) if each.name == name)
 
 
-def begin_and_die(store, name, monkeypatch, where, plan=PLAN):
+def kill_load_at(store, name, monkeypatch, where, plan=PLAN):
     """A load that dies when it comes to that function."""
 
     async def die(*_, **__):
-        raise Killed
+        raise ProcessKilled
 
     with monkeypatch.context() as patched:
         patched.setattr(*where, die)
-        with pytest.raises(Killed):
+        with pytest.raises(ProcessKilled):
             bridge.run(load.load_collection(store, name, SOURCE, plan, embedders={"hashing-16": HashingEmbedder()}))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [(collections, "add"), (Ingest, "_finish"), (load, "load_source_labels")])
 def test_a_collection_whose_load_never_ended_says_so_until_one_does(store, name, monkeypatch, where):
-    begin_and_die(store, name, monkeypatch, where)
+    kill_load_at(store, name, monkeypatch, where)
     assert summary_of(store, name).state == "loading was interrupted"
     assert bridge.run(describe(store, name))[name]["state"] == "loading was interrupted"
     add(store, name)
     assert summary_of(store, name).state == "loaded"
     assert fresh(store, name).row.loaded_at is not None
-    begin_and_die(store, name, monkeypatch, (load, "load_source_labels"))
+    kill_load_at(store, name, monkeypatch, (load, "load_source_labels"))
     assert summary_of(store, name).state == "loading was interrupted"
 
 
@@ -335,9 +335,9 @@ def test_the_demo_is_needed_until_it_is_loaded_to_its_end(store, name, monkeypat
     add(store, name)
     assert not bridge.run(needs_demo(store, name))
     assert not bridge.run(needs_demo(store, name + " other"))
-    begin_and_die(store, name + " own", monkeypatch, (collections, "add"))
+    kill_load_at(store, name + " own", monkeypatch, (collections, "add"))
     assert not bridge.run(needs_demo(store, name + " own"))
-    begin_and_die(store, name, monkeypatch, (load, "load_source_labels"))
+    kill_load_at(store, name, monkeypatch, (load, "load_source_labels"))
     assert bridge.run(needs_demo(store, name))
 
 
@@ -351,15 +351,15 @@ def broken_after(rows):
         yield from (Row(item, Place("items", 1)) for item in rows)
         raise InputError("the network went away")
 
-    return type("Broken", (Given,), {"items": items})(rows={})
+    return type("Broken", (RowsSource,), {"items": items})(rows={})
 
 
 @pytest.mark.parametrize(
     ("source", "changes", "error"),
     [
-        (Given(rows={}), {}, "holds no documents"),
+        (RowsSource(rows={}), {}, "holds no documents"),
         (
-            Given(rows={"items": (Item("", "no id"), Item(" ", "none either"))}),
+            RowsSource(rows={"items": (Item("", "no id"), Item(" ", "none either"))}),
             {},
             r"could be read, so nothing was loaded into 'test \w+'\. The first, items, line 1: ",
         ),
@@ -398,7 +398,7 @@ def test_a_later_load_that_fails_leaves_what_was_there(store, name):
 # -- checks and flaws, run after run -----------------------------------------------------------------------------------
 
 TEXT = " ".join(f"word{number}" for number in range(200))
-FLAWED = Given(
+FLAWED = RowsSource(
     rows={
         "items": (*ITEMS, Item("one", TEXT), Item("two", TEXT + " more"), Item("", "no id")),
         "queries": (Query("leak", "dogs bark at the postman"),),
@@ -414,20 +414,20 @@ def kinds(store, name) -> set[str]:
 
 @pytest.mark.slow
 def test_checks_that_a_killed_run_never_made_are_made_by_the_next(store, name, monkeypatch):
-    begin_and_die(store, name, monkeypatch, (load, "load_source_labels"))
+    kill_load_at(store, name, monkeypatch, (load, "load_source_labels"))
     add(store, name, FLAWED)
     monkeypatch.undo()
     other = f"{name} b"
     with monkeypatch.context() as patched:
         patched.setattr(query_sets, "keep", dies)
-        with pytest.raises(Killed):
+        with pytest.raises(ProcessKilled):
             add(store, other, FLAWED)
     assert not add(store, other, FLAWED).report.touched
     assert kinds(store, other) == kinds(store, name) == ALL
 
 
 async def dies(*_, **__):
-    raise Killed
+    raise ProcessKilled
 
 
 @pytest.mark.slow
@@ -441,14 +441,14 @@ def test_neither_an_unchanged_run_nor_one_without_checks_erases_a_flaw_that_hold
     assert kinds(store, name) == ALL
     bridge.run(load_labels.load_labels(store, fresh(store, name), FLAWED, even_so=True))
     assert kinds(store, name) == ALL
-    mended = Given(rows={**FLAWED.rows, "items": FLAWED.rows["items"][:5]})
+    mended = RowsSource(rows={**FLAWED.rows, "items": FLAWED.rows["items"][:5]})
     add(store, name, mended)
     assert kinds(store, name) == ALL - {"documents"}
 
 
 @pytest.mark.slow
 def test_new_queries_are_held_against_texts_that_have_not_changed(store, name):
-    add(store, name, Given(rows={**FLAWED.rows, "queries": (Query("leak", "nothing of the kind is there"),)}))
+    add(store, name, RowsSource(rows={**FLAWED.rows, "queries": (Query("leak", "nothing of the kind is there"),)}))
     assert kinds(store, name) == ALL - {"leaks"}
     add(store, name, FLAWED, check=False)
     assert kinds(store, name) == ALL - {"leaks"}
@@ -482,7 +482,7 @@ def test_another_language_or_index_than_there_is_is_refused_and_what_was_not_ask
 
 
 def test_what_a_source_wishes_is_no_request():
-    class Wishing(Given):
+    class Wishing(RowsSource):
         def wishes(self):
             return {"language": "german", "fields": ["kind"]}
 

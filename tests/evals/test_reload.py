@@ -20,7 +20,7 @@ from evals.labels import corrections, query_sets, revisions
 from evals.labels.revisions import Cause
 from evals.sources import FolderSource
 from evals.types import DEFAULT_QUERY_SET, Label, LabelledQueries, Span
-from tests.evals.test_library import SOURCE, Killed, summary_of
+from tests.evals.test_library import SOURCE, ProcessKilled, summary_of
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, fresh, wrong
 
@@ -192,11 +192,11 @@ def test_a_reload_that_was_interrupted_is_ended_by_another_with_its_spans(store,
     bridge.run(query_sets.keep(store, name, LabelledQueries.ordered([Query("q", "what?")], [], spans, []), name="mine"))
 
     async def die(*_):
-        raise Killed
+        raise ProcessKilled
 
     with monkeypatch.context() as patched:
         patched.setattr(reload, "_move_spans", die)
-        with pytest.raises(Killed):
+        with pytest.raises(ProcessKilled):
             apply(store, preview(store, name))
     assert summary_of(store, name).state == "loading was interrupted"
     again = preview(store, name)

@@ -53,7 +53,7 @@ def write(folder: Path, corpus: bytes | str = "", queries: bytes | str = "", qre
     return folder
 
 
-def zipped(path: Path, entries: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
+def write_zip(path: Path, entries: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
     with zipfile.ZipFile(path, "w", method) as archive:
         for name, content in entries.items():
             archive.writestr(name, content)
@@ -167,7 +167,7 @@ def test_compressed_files_and_a_zip_with_a_folder_inside_read_the_same(tmp_path)
     line = b'{"_id": "a", "text": "t"}\n'
     (tmp_path / "packed").mkdir()
     (tmp_path / "packed" / "corpus.jsonl.gz").write_bytes(gzip.compress(line))
-    archive = zipped(
+    archive = write_zip(
         tmp_path / "set.zip", {"set/corpus.jsonl": line, "set/queries.jsonl": line, "set/qrels/dev.tsv": b"a\ta\t1"}
     )
     assert values(BeirSource(path=tmp_path / "packed").items()) == values(BeirSource(path=archive).items())
@@ -210,7 +210,7 @@ def test_missing_files_name_what_was_expected(tmp_path):
 )
 def test_archives_with_paths_that_lead_elsewhere_are_refused(tmp_path, name, reason):
     with pytest.raises(InputError, match=reason):
-        next(BeirSource(path=zipped(tmp_path / "bad.zip", {name: b"{}"})).items())
+        next(BeirSource(path=write_zip(tmp_path / "bad.zip", {name: b"{}"})).items())
 
 
 def test_archives_with_links_are_refused(tmp_path):
@@ -223,13 +223,13 @@ def test_archives_with_links_are_refused(tmp_path):
 
 
 def test_archives_that_unpack_to_too_much_are_refused(tmp_path):
-    bomb = zipped(tmp_path / "bomb.zip", {"corpus.jsonl": b"0" * (32 * 2**20)})
+    bomb = write_zip(tmp_path / "bomb.zip", {"corpus.jsonl": b"0" * (32 * 2**20)})
     with pytest.raises(InputError, match="200 times"):
         next(BeirSource(path=bomb).items())
-    many = zipped(tmp_path / "many.zip", {f"{number}": b"" for number in range(20)})
+    many = write_zip(tmp_path / "many.zip", {f"{number}": b"" for number in range(20)})
     with pytest.raises(InputError, match="20 entries; 10 are allowed"):
         next(BeirSource(path=many, limits=ArchiveLimits(entries=10)).items())
-    large = zipped(tmp_path / "large.zip", {"corpus.jsonl": b"{}" * 1000}, zipfile.ZIP_STORED)
+    large = write_zip(tmp_path / "large.zip", {"corpus.jsonl": b"{}" * 1000}, zipfile.ZIP_STORED)
     with pytest.raises(InputError, match="1,000 bytes"):
         next(BeirSource(path=large, limits=ArchiveLimits(total_bytes=1000)).items())
 
@@ -237,7 +237,7 @@ def test_archives_that_unpack_to_too_much_are_refused(tmp_path):
 @pytest.mark.slow
 def test_bytes_are_counted_where_the_directory_says_nothing(tmp_path):
     inner = gzip.compress(b"0" * (64 * 2**20))
-    for path in (zipped(tmp_path / "nested.zip", {"corpus.jsonl.gz": inner}), tmp_path / "plain"):
+    for path in (write_zip(tmp_path / "nested.zip", {"corpus.jsonl.gz": inner}), tmp_path / "plain"):
         if path.suffix != ".zip":
             path.mkdir()
             (path / "corpus.jsonl.gz").write_bytes(inner)
@@ -246,7 +246,7 @@ def test_bytes_are_counted_where_the_directory_says_nothing(tmp_path):
 
 
 def test_damaged_archives_are_told_in_a_sentence(tmp_path):
-    whole = zipped(tmp_path / "a.zip", {"corpus.jsonl": os.urandom(5000)}, zipfile.ZIP_STORED).read_bytes()
+    whole = write_zip(tmp_path / "a.zip", {"corpus.jsonl": os.urandom(5000)}, zipfile.ZIP_STORED).read_bytes()
     (tmp_path / "a.zip").write_bytes(whole[:100] + b"XXXX" + whole[104:])
     with pytest.raises(InputError, match="damaged"):
         list(BeirSource(path=tmp_path / "a.zip").items())
@@ -324,7 +324,7 @@ def ignoring(read):
 )
 def test_arbitrarily_broken_zips_raise_nothing_but_our_own_errors(tmp_path, content, cuts):
     whole = bytearray(
-        zipped(tmp_path / "f.zip", {"corpus.jsonl": b'{"_id": 1, "text": "t"}\n' * 3, "b": content}).read_bytes()
+        write_zip(tmp_path / "f.zip", {"corpus.jsonl": b'{"_id": 1, "text": "t"}\n' * 3, "b": content}).read_bytes()
     )
     for at, piece in cuts:
         whole[at : at + len(piece)] = piece
@@ -342,13 +342,18 @@ def test_a_size_is_judged_by_the_beginning_of_a_folder_or_a_zip(tmp_path, docume
     folder = tmp_path / "set"
     folder.mkdir()
     (folder / "corpus.jsonl").write_text(lines)
-    archive = zipped(tmp_path / "set.zip", {"set/corpus.jsonl": lines.encode()})
+    archive = write_zip(tmp_path / "set.zip", {"set/corpus.jsonl": lines.encode()})
     for path in (folder, archive):
         assert BeirSource(path=path).size() == pytest.approx(documents, rel=0.02)
 
 
 def test_a_size_that_nobody_can_tell_is_left_out(tmp_path):
-    packed = zipped(tmp_path / "packed.zip", {"corpus.jsonl.gz": gzip.compress(b"{}\n")})
+    packed = write_zip(tmp_path / "packed.zip", {"corpus.jsonl.gz": gzip.compress(b"{}\n")})
     (tmp_path / "no.zip").write_bytes(b"no zip")
-    for path in (packed, tmp_path / "no.zip", tmp_path / "gone", zipped(tmp_path / "empty.zip", {"corpus.jsonl": b""})):
+    for path in (
+        packed,
+        tmp_path / "no.zip",
+        tmp_path / "gone",
+        write_zip(tmp_path / "empty.zip", {"corpus.jsonl": b""}),
+    ):
         assert BeirSource(path=path).size() is None

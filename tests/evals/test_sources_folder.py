@@ -105,7 +105,7 @@ MIXED = {
 }
 
 
-def said(flaws):
+def messages_of(flaws):
     return " ".join(flaw.message for flaw in flaws if flaw.outcome == "noted")
 
 
@@ -113,8 +113,8 @@ def test_every_ending_that_was_not_read_is_listed_with_its_count(tmp_path):
     items, flaws = read(FolderSource(path=folder(tmp_path, MIXED)))
     assert [item.id for item in items] == ["c", "d", "drafts/e", "guide/a", "guide/b", "guide/f.tmp"]
     assert {flaw.place.file for flaw in flaws} == {str(tmp_path)}
-    assert "Not read: 2 .png, 1 .py, 1 without an ending." in said(flaws)
-    assert "_sources (1), _static (1), genindex-A.html (1), search.html (1)" in said(flaws)
+    assert "Not read: 2 .png, 1 .py, 1 without an ending." in messages_of(flaws)
+    assert "_sources (1), _static (1), genindex-A.html (1), search.html (1)" in messages_of(flaws)
     first = next(FolderSource(path=tmp_path).items())
     assert isinstance(first, Flaw), "a look at the first rows shows it"
 
@@ -135,7 +135,7 @@ def test_files_that_differ_in_their_ending_alone_are_said_with_the_way_out(tmp_p
 def test_a_reader_that_is_not_installed_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.setattr(PdfReader, "needs", ("no_such_package",))
     path = folder(tmp_path, {"a.md": "x", "b.pdf": "x", "c/d.PDF": "x"})
-    assert "Not read: 2 .pdf. They are read with an extra: pip install 'rankbook[documents]'." in said(
+    assert "Not read: 2 .pdf. They are read with an extra: pip install 'rankbook[documents]'." in messages_of(
         read(FolderSource(path=path))[1]
     )
     with pytest.raises(InputError, match=r"\.pdf are read with an extra: pip install 'rankbook\[documents\]'"):
@@ -147,7 +147,7 @@ def test_a_reader_that_is_not_installed_is_named_with_the_command_that_installs_
 def test_theme_files_are_documents_where_somebody_says_so(tmp_path):
     items, flaws = read(FolderSource(path=folder(tmp_path, MIXED), theme_files=True))
     assert {"_sources/a.md", "search", "genindex-A"} <= {item.id for item in items}
-    assert "theme" not in said(flaws)
+    assert "theme" not in messages_of(flaws)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_theme_files_are_documents_where_somebody_says_so(tmp_path):
 def test_globs_say_what_is_read(tmp_path, include, exclude, ids):
     items, flaws = read(FolderSource(path=folder(tmp_path, MIXED), include=include, exclude=exclude))
     assert [item.id for item in items] == ids
-    assert "Left out by include and exclude:" in said(flaws)
+    assert "Left out by include and exclude:" in messages_of(flaws)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_the_first_reader_reads_what_it_read(tmp_path):
         "guide/f.tmp",
         "search",
     ]
-    assert "2 .adoc. The collection keeps the reader that it was loaded by" in said(flaws)
+    assert "2 .adoc. The collection keeps the reader that it was loaded by" in messages_of(flaws)
 
 
 def test_documents_are_sorted_by_path_and_ids_can_be_chosen(tmp_path):

@@ -89,7 +89,7 @@ async def _sets(store, name):
     return await query_sets.summaries(store, name)
 
 
-def dropped(store, name, **options):
+def drop_collection(store, name, **options):
     return bridge.run(load.drop(store, name, **options))
 
 
@@ -118,7 +118,7 @@ def files_of(store, namespace):
 @pytest.mark.slow
 def test_a_collection_comes_back_with_the_same_ids_labels_runs_judgements_and_results(store, made):
     before = everything(store, made)
-    entry = dropped(store, made, by="grace")
+    entry = drop_collection(store, made, by="grace")
     assert bridge.run(collections.find(store, made)) is None
     back = bridge.run(trash.restore(store, entry.id))
     assert back.sentence() == f"The collection {made} is back."
@@ -129,7 +129,7 @@ def test_a_collection_comes_back_with_the_same_ids_labels_runs_judgements_and_re
 
 def test_dropping_and_bringing_back_copies_nothing(store, made):
     files = files_of(store, fresh(store, made).namespace)
-    entry = dropped(store, made)
+    entry = drop_collection(store, made)
     assert files_of(store, trash_schema(entry.id)) == files
     bridge.run(trash.restore(store, entry.id))
     assert files_of(store, fresh(store, made).namespace) == files
@@ -137,7 +137,7 @@ def test_dropping_and_bringing_back_copies_nothing(store, made):
 
 
 def test_an_entry_says_what_it_was_how_large_who_deleted_it_and_until_when(store, made):
-    entry = dropped(store, made, by="grace")
+    entry = drop_collection(store, made, by="grace")
     assert in_trash(store, made) == [entry]
     assert (entry.kind, entry.name, entry.deleted_by) == ("collection", made, "grace")
     assert entry.bytes > 100_000
@@ -149,7 +149,7 @@ def test_an_entry_says_what_it_was_how_large_who_deleted_it_and_until_when(store
 
 @pytest.mark.slow
 def test_nothing_that_looks_for_collections_finds_what_is_in_the_trash(store, made, tmp_path):
-    entry = dropped(store, made)
+    entry = drop_collection(store, made)
     assert made not in [row.name for row in bridge.run(collections.listed(store))]
     assert made not in [row.name for row in bridge.run(overview.overview(store))]
     findings = {each.what: each.found for each in bridge.run(_examined(store))}
@@ -163,13 +163,14 @@ def test_nothing_that_looks_for_collections_finds_what_is_in_the_trash(store, ma
 
 
 async def _examined(store):
-    return [*await doctor._collections(store), await doctor._trash(store)]
+    rows = await collections.listed(store)
+    return [*await doctor.examine_contents(store), *[await doctor.examine_collection(store, row.name) for row in rows]]
 
 
 @pytest.mark.slow
 def test_a_name_is_free_at_once_and_where_it_is_taken_the_old_one_comes_back_beside_it(store, made):
     before = everything(store, made)
-    entry = dropped(store, made)
+    entry = drop_collection(store, made)
     make(store, made, [EMBEDDER])
     with pytest.raises(StoreError, match=rf"rankbook trash restore {entry.id} --as NEW"):
         bridge.run(trash.restore(store, entry.id))
@@ -189,7 +190,7 @@ def test_a_name_is_free_at_once_and_where_it_is_taken_the_old_one_comes_back_bes
 
 
 def test_labels_of_a_backup_that_wait_for_a_collection_of_that_name_stay_and_the_old_one_comes_back_beside(store, made):
-    entry = dropped(store, made)
+    entry = drop_collection(store, made)
     waiting = replace(LABELLED, labels=())
     bridge.run(query_sets.keep(store, made, waiting))
     with pytest.raises(StoreError, match=rf"wait here for a collection .* rankbook trash restore {entry.id} --as NEW"):
@@ -200,7 +201,7 @@ def test_labels_of_a_backup_that_wait_for_a_collection_of_that_name_stay_and_the
 
 
 def test_a_name_that_cannot_be_a_collections_is_refused_and_the_entry_stays(store, made):
-    entry = dropped(store, made)
+    entry = drop_collection(store, made)
     with pytest.raises(SpecError, match="blank"):
         bridge.run(trash.restore(store, entry.id, name=" x"))
     assert in_trash(store, made) == [entry]
@@ -255,7 +256,7 @@ def test_of_an_attached_collection_the_mapping_alone_is_kept_and_it_is_attached_
 
 def test_an_attached_table_that_is_gone_meanwhile_is_refused_and_the_entry_stays(store, name, their_table):
     bridge.run(attach_table(store, name, AttachedTable(table=their_table, id="id", text="body")))
-    entry = dropped(store, name)
+    entry = drop_collection(store, name)
     statement(store, f"ALTER TABLE public.{their_table} RENAME TO {their_table}_b")
     try:
         with pytest.raises(UnknownName, match=their_table):
@@ -283,14 +284,14 @@ def test_a_query_set_comes_back_and_where_its_name_is_taken_under_another(store,
 
 def test_a_query_set_whose_collection_is_gone_waits_for_it(store, made):
     entry = bridge.run(query_sets.drop(store, made, "pilot"))
-    whole = dropped(store, made)
+    whole = drop_collection(store, made)
     said = f"No collection is called {made!r}.* waits in the trash .* rankbook trash restore ID --as '{made}'"
     with pytest.raises(UnknownName, match=said):
         bridge.run(trash.restore(store, entry.id))
     other = bridge.run(trash.restore(store, whole.id, name=some_name())).name
     with pytest.raises(UnknownName, match=said):
         bridge.run(trash.restore(store, entry.id))
-    bridge.run(trash.restore(store, dropped(store, other).id, name=made))
+    bridge.run(trash.restore(store, drop_collection(store, other).id, name=made))
     bridge.run(trash.restore(store, entry.id))
     assert {each.name for each in bridge.run(_sets(store, made))} == {"default", "pilot"}
 
@@ -458,7 +459,7 @@ def overdue(store, entry):
 
 def test_what_has_lain_there_for_its_time_is_destroyed_and_told_and_the_rest_stays(store, made):
     younger = bridge.run(query_sets.drop(store, made, "pilot"))
-    entry = dropped(store, made)
+    entry = drop_collection(store, made)
     overdue(store, entry)
     assert [each.id for each in bridge.run(trash.expire(store)) if each.collection == made] == [entry.id]
     assert in_trash(store, made) == [younger]
@@ -473,7 +474,7 @@ def test_what_has_lain_there_for_its_time_is_destroyed_and_told_and_the_rest_sta
 def test_emptying_takes_what_is_older_or_everything(store, made):
     bridge.run(run_store.prune(store, keep=0, collection=made))
     bridge.run(judgements.undo(store, made, "ada"))
-    dropped(store, made)
+    drop_collection(store, made)
     aged = "UPDATE rankbook.trash SET deleted_at = now() - interval '9 days' WHERE collection = :name AND kind = 'run'"
     statement(store, aged, name=made)
     gone = bridge.run(trash.empty(store, older_than=timedelta(days=7)))
@@ -500,9 +501,9 @@ def test_the_setting_says_for_how_long_and_nonsense_is_refused_with_the_way_out(
 
 
 def test_a_name_that_stands_for_several_things_is_refused_with_their_ids(store, made):
-    first = dropped(store, made)
+    first = drop_collection(store, made)
     make(store, made, chunks={})
-    second = dropped(store, made)
+    second = drop_collection(store, made)
     with pytest.raises(SpecError, match="stands for 2 things") as caught:
         bridge.run(trash.restore(store, made))
     assert first.id in str(caught.value)
@@ -544,7 +545,7 @@ async def _waited_for(store):
 
 def test_whoever_comes_second_waits_for_the_first_and_is_refused(store, made):
     """The first has claimed the entry and not committed: the second neither destroys nor brings back anything."""
-    entry = dropped(store, made)
+    entry = drop_collection(store, made)
 
     async def work():
         async with store.begin() as connection:

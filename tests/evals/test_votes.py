@@ -31,7 +31,7 @@ def cast(store, contest: Contest, visitor: str, query: str, choice: str | None) 
     bridge.run(votes.cast(store, contest, Vote(visitor, query, choice)))
 
 
-def given(count: int, choice: str, *, begin: int = 0) -> list[Vote]:
+def votes_for(count: int, choice: str, *, begin: int = 0) -> list[Vote]:
     return [Vote(f"v{begin + number}", "q", choice) for number in range(count)]
 
 
@@ -102,7 +102,9 @@ def test_the_longest_query_in_the_widest_letters_fits(store, contest):
 
 
 def test_shares_of_decided_votes_have_wilson_intervals(name):
-    tally = votes.tally(contest_of(name), [*given(8, WORDS.id), *given(2, MEANING.id, begin=8), Vote("z", "q", BOTH)])
+    tally = votes.tally(
+        contest_of(name), [*votes_for(8, WORDS.id), *votes_for(2, MEANING.id, begin=8), Vote("z", "q", BOTH)]
+    )
     first, second = tally.shares
     assert (first.name, first.votes, first.share) == ("Words", 8, 0.8)
     # Wilson's interval of 8 in 10, as in any table of it.
@@ -112,15 +114,15 @@ def test_shares_of_decided_votes_have_wilson_intervals(name):
 
 
 def test_a_clear_lead_is_said_and_a_narrow_one_is_not(name):
-    clear = votes.tally(contest_of(name), [*given(18, MEANING.id), *given(2, WORDS.id, begin=18)])
+    clear = votes.tally(contest_of(name), [*votes_for(18, MEANING.id), *votes_for(2, WORDS.id, begin=18)])
     assert clear.sentences()[0].startswith("'Meaning' is liked better. 18 of 20 votes")
-    narrow = votes.tally(contest_of(name), [*given(6, MEANING.id), *given(4, WORDS.id, begin=6)])
+    narrow = votes.tally(contest_of(name), [*votes_for(6, MEANING.id), *votes_for(4, WORDS.id, begin=6)])
     assert narrow.sentences()[0].startswith("Too few votes, or too alike")
 
 
 def test_of_three_the_leader_is_held_against_the_runner_up(name):
     three = Contest.of(name, {"Words": WORDS, "Meaning": MEANING, "Spelling": SPELLING})
-    cast_ones = [*given(9, WORDS.id), *given(8, MEANING.id, begin=9), *given(1, SPELLING.id, begin=17)]
+    cast_ones = [*votes_for(9, WORDS.id), *votes_for(8, MEANING.id, begin=9), *votes_for(1, SPELLING.id, begin=17)]
     tally = votes.tally(three, cast_ones)
     assert [share.name for share in tally.shares] == ["Words", "Meaning", "Spelling"]
     assert tally.lead is not None
@@ -142,7 +144,7 @@ def test_without_a_decided_vote_nothing_is_concluded(name):
 
 def test_one_eager_visitor_is_pointed_out(name):
     eager = [Vote("ada", f"q{number}", WORDS.id) for number in range(6)]
-    tally = votes.tally(contest_of(name), [*eager, *given(2, WORDS.id)])
+    tally = votes.tally(contest_of(name), [*eager, *votes_for(2, WORDS.id)])
     assert "One visitor gave 75% of the decided votes" in tally.sentences()[1]
 
 

@@ -86,7 +86,7 @@ def checked(store: Store, view: CollectionView) -> dict[str, int]:
 
 
 def examined(store: Store, view: CollectionView) -> doctor.HealthCheck:
-    return bridge.run(doctor._opened(store, view.name))
+    return bridge.run(doctor.examine_collection(store, view.name))
 
 
 def content(server: Server, view: CollectionView) -> list[Any]:

@@ -89,7 +89,7 @@ def collection(store):
 
 def kept(store, view, written: dict[str, Any]) -> set[str]:
     async def work():
-        from core.store.search_target import ITEM_TABLE
+        from core.store.schema import ITEM_TABLE
 
         async with store.begin(view.namespace, read_only=True) as connection:
             condition = compiled(filter_from(written), item_field)
@@ -201,7 +201,7 @@ def test_a_level_narrowed_twice_obeys_both(store, collection):
 
 def test_a_filter_uses_the_index_of_its_field(store, collection):
     async def plan(written):
-        from core.store.search_target import ITEM_TABLE
+        from core.store.schema import ITEM_TABLE
 
         async with store.begin(collection.namespace, read_only=True) as connection:
             await connection.exec_driver_sql("SET LOCAL enable_seqscan = off")

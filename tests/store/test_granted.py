@@ -11,9 +11,9 @@ from sqlalchemy.exc import ProgrammingError
 from core import bridge
 from core.errors import NotAllowed, SpecError, StoreError
 from core.store import attached, collections, grants, readable_tables, roles
-from core.store.engine import Store
+from core.store.engine import Store, driver_of
 from core.store.names import trash_mark, trash_schema
-from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore, driver_of, name_of
+from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore, name_of
 from evals import trash
 from evals.collections import load
 from evals.schema import schema_chain

@@ -368,7 +368,7 @@ def test_doctor_tells_a_collection_whose_loading_was_interrupted(store, name, em
     ingest(store, name, documents(3), [embedder])
 
     def finding():
-        return bridge.run(doctor._collection(store, fresh(store, name)))
+        return bridge.run(doctor.examine_collection(store, name))
 
     assert not finding().ok
     assert "loading was interrupted" in finding().found
@@ -381,7 +381,7 @@ def test_doctor_tells_a_collection_whose_loading_was_interrupted(store, name, em
 
 @pytest.mark.slow
 def test_doctor_says_that_a_collection_is_being_loaded_now(store, name, embedder, running):
-    found = bridge.run(doctor._collection(store, fresh(store, name)))
+    found = bridge.run(doctor.examine_collection(store, name))
     assert found.ok
     assert "at this moment" in found.found
 

@@ -20,8 +20,8 @@ from core.pipeline.retriever import search
 from core.store import collections, grants, roles
 from core.store.attached import AttachedTable, attach_table
 from core.store.collections import CollectionView
-from core.store.engine import Store
-from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore, driver_of
+from core.store.engine import Store, driver_of
+from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore
 from core.types import Query
 from core.variant import Variant
 from evals.judging import judgements, votes

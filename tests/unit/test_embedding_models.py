@@ -9,7 +9,7 @@ import pytest
 
 from core import bridge
 from core.embedding import DEFAULT_MODEL, backends, embedder, model_files, sentence_transformers_backend
-from core.embedding.sentence_transformers_backend import TOKENS_A_BATCH, SentenceTransformersEmbedder
+from core.embedding.sentence_transformers_backend import TOKENS_A_BATCH, SentenceTransformersEmbedder, batches_of
 from core.errors import EmbeddingError
 
 
@@ -88,11 +88,12 @@ def test_vectors_are_of_unit_length_in_the_order_of_the_texts_and_the_same_alone
 @pytest.mark.slow
 def test_batches_hold_each_text_once_and_keep_to_their_size(exact: SentenceTransformersEmbedder) -> None:
     texts = [("word " * (number * 7 % 120)) for number in range(300)]
-    batches = list(exact._batches(texts))
+    lengths = [len(exact.tokenize(text)) + 2 for text in texts]
+    batches = list(batches_of(lengths))
     assert sorted(index for batch in batches for index in batch) == list(range(300))
-    longest = [max(len(exact.tokenize(texts[index])) + 2 for index in batch) * len(batch) for batch in batches]
+    longest = [max(lengths[index] for index in batch) * len(batch) for batch in batches]
     assert max(longest) <= TOKENS_A_BATCH + 256
-    assert batches == list(exact._batches(texts))
+    assert batches == list(batches_of(lengths))
 
 
 @pytest.mark.slow

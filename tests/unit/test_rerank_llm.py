@@ -11,8 +11,7 @@ import pytest
 from core import bridge
 from core.context import Resources
 from core.errors import BudgetError, LanguageModelError, SpecError
-from core.llm import Session, using
-from core.llm.session import RecentAnswers
+from core.llm import RecentAnswers, Session, using
 from core.rerank import LanguageModelReranker, reranker_from
 from core.types import Hit, RelevanceRating, StageResult
 from tests.unit.misbehaving import Answer, Endpoint, Pauses, Reply, completion, language_model, serving

@@ -96,7 +96,7 @@ def wait(cluster: Path, *there: Process, patience: float, **options) -> Wait:
 def until_it_raises(made: Wait, what: str = "PostgreSQL", holder: int | None = None) -> str:
     def looked() -> None:
         while True:
-            made.looked = 0.0  # look each time
+            made.checked = 0.0  # look each time
             made.pause(what, holder)
 
     with pytest.raises(ServerError) as caught:
@@ -126,7 +126,7 @@ def test_what_moves_is_waited_for_and_said_with_how_far_it_is(cluster):
     made.space = 0.0
     for step in range(15):
         watch.there = (Process(12, "startup recovering 0000A", 0, step * 2**20, waits_for_disk=False),)
-        made.looked = 0.0
+        made.checked = 0.0
         made.pause("PostgreSQL (the database system is starting up)")
     assert "process 12 (startup recovering 0000A)" in said[-1]
     assert "MB read and written" in said[-1]
@@ -137,7 +137,7 @@ def test_nothing_is_said_of_a_short_wait(cluster):
     said: list[str] = []
     made = wait(cluster, IDLE, patience=60, progress=said.append)
     for _ in range(5):
-        made.looked = 0.0
+        made.checked = 0.0
         made.pause("PostgreSQL")
     assert said == []
 

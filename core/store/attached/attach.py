@@ -14,6 +14,7 @@ from core.store import collections, names, readable_tables
 from core.store.attached.columns import AttachedColumns
 from core.store.attached.mapping import AttachedTable, Attachment, TableFacts, relation_name
 from core.store.collections import CollectionView
+from core.store.db_errors import reason
 from core.store.engine import Store
 from core.store.names import TRASH_PREFIX
 from core.store.readable_tables import refuse_system_schema
@@ -166,8 +167,7 @@ async def need_readable(store: Store, table: AttachedTable, facts: TableFacts) -
 
 def unreadable(table: AttachedTable, error: DBAPIError) -> StoreError:
     """The error for a table that is gone, closed to us, or no longer as it was mapped."""
-    reason = str(error.orig).strip().partition("\n")[0]
-    return StoreError(f"The table {table.full_name} cannot be read any more ({reason}).")
+    return StoreError(f"The table {table.full_name} cannot be read any more ({reason(error)}).")
 
 
 async def _check_columns(connection: AsyncConnection, table: AttachedTable, found: Relation) -> None:
@@ -217,8 +217,7 @@ async def _check_rows(
             await connection.execute(columns.counted().limit(0))
             repeated = None if identified else (await connection.execute(columns.repeated_ids())).first()
     except DBAPIError as error:
-        reason = str(error.orig).strip().splitlines()[0]
-        raise SpecError(f"The rows of {table.full_name} cannot be read as mapped: {reason}.") from error
+        raise SpecError(f"The rows of {table.full_name} cannot be read as mapped: {reason(error)}.") from error
     if repeated is None:
         return
     raise SpecError(

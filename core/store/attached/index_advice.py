@@ -38,7 +38,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class WantedIndex:
     """An index that a leg would use: queries whose plan would show it, methods that serve, and how it is made."""
 
     subject: str
@@ -53,26 +53,28 @@ async def advice(store: Store, view: CollectionView) -> list[Advice]:
     """The indexes that would help the legs on this table; empty where all are there."""
     attachment = Attachment.of(view)
     columns = AttachedColumns(attachment.table, attachment.facts)
-    wishes, unindexable = _wishes(columns, attachment, missing=store.capabilities.missing)
+    indexes, unindexable = _wanted_indexes(columns, attachment, missing=store.capabilities.missing)
     async with store.begin(read_only=True) as connection:
         names = ("enable_seqscan", "enable_sort")
         await connection.execute(select(*(func.set_config(name, "off", True) for name in names)))
-        wanted = [_advice(columns, wish) for wish in wishes if not await _served(connection, wish)]
+        wanted = [_advice(columns, index) for index in indexes if not await _served(connection, index)]
     return [Advice("vector", unindexable, None), *wanted] if unindexable else wanted
 
 
-def _wishes(columns: AttachedColumns, attachment: Attachment, missing: Container[str]) -> tuple[list[Wish], str | None]:
+def _wanted_indexes(
+    columns: AttachedColumns, attachment: Attachment, missing: Container[str]
+) -> tuple[list[WantedIndex], str | None]:
     """What each leg and filter would use; and why no index can serve the vectors, if so."""
-    mapping, wishes, unindexable = columns.mapping, list[Wish](), None
+    mapping, indexes, unindexable = columns.mapping, list[WantedIndex](), None
     if mapping.embedding is not None and "vector" not in missing:
         unindexable = _unindexable(columns)
         if not unindexable:
-            wishes.append(_vector_wish(columns))
+            indexes.append(_vector_index(columns))
     if attachment.aside is None:
         made = sql.SQL("to_tsvector({}, {})").format(sql.Literal(mapping.language), sql.Identifier(mapping.text))
         apart = "." if mapping.tsv else " and takes its words apart each time. What is built aside would serve as well."
-        wishes.append(
-            Wish(
+        indexes.append(
+            WantedIndex(
                 "fulltext",
                 f"Without it a full-text search reads every row{apart}",
                 _probes(columns, columns.lexemes.op("@@")(sql_cast(literal("x", Text), TSQUERY))),
@@ -81,8 +83,8 @@ def _wishes(columns: AttachedColumns, attachment: Attachment, missing: Container
             )
         )
     if "pg_trgm" not in missing:
-        wishes.append(
-            Wish(
+        indexes.append(
+            WantedIndex(
                 "trigram",
                 "Without it a trigram search compares the query with every stretch of every text.",
                 _probes(columns, literal("example", Text).op("<%")(columns.text)),
@@ -94,18 +96,18 @@ def _wishes(columns: AttachedColumns, attachment: Attachment, missing: Container
         condition, method, indexed = _field(columns, name)
         why = f"Without it a filter on {name!r} reads every row, and vector search misses rows where it keeps few."
         using = sql.SQL("{} ({})").format(sql.SQL(method), indexed)
-        wishes.append(Wish("filter", why, _probes(columns, condition), (method,), using))
-    return wishes, unindexable
+        indexes.append(WantedIndex("filter", why, _probes(columns, condition), (method,), using))
+    return indexes, unindexable
 
 
-def _vector_wish(columns: AttachedColumns) -> Wish:
+def _vector_index(columns: AttachedColumns) -> WantedIndex:
     dimension = columns.facts.dimension or 0
     kind = "halfvec" if isinstance(columns.vectors.type, HALFVEC) else "vector"
     stored: sql.Composable = sql.Identifier(columns.mapping.embedding or "")
     if not columns.facts.fixed:
         stored = sql.SQL("({}::{}({}))").format(stored, sql.SQL(kind), sql.Literal(dimension))
     nearest = columns.vectors.op("<=>")([1.0] * dimension)
-    return Wish(
+    return WantedIndex(
         "vector",
         "Without it a vector search by cosine compares the query with every row.",
         (select(columns.id).where(columns.has_vector).order_by(nearest).limit(10),),
@@ -148,9 +150,9 @@ def _field(columns: AttachedColumns, name: str) -> tuple[Any, str, sql.Composabl
     return stored == select(sql_cast(null(), columns.type_of(name))).scalar_subquery(), "btree", quoted
 
 
-async def _served(connection: AsyncConnection, wish: Wish) -> bool:
+async def _served(connection: AsyncConnection, index: WantedIndex) -> bool:
     """Whether the planner finds an index of a fitting method for one of the probes."""
-    for probe in wish.probes:
+    for probe in index.probes:
         try:
             async with connection.begin_nested():
                 nodes = await plan(connection, probe)
@@ -158,27 +160,27 @@ async def _served(connection: AsyncConnection, wish: Wish) -> bool:
             return True  # a type that cannot be compared so: no index would change that
         named = literal([node["Index Name"] for node in nodes if "Index Name" in node], ARRAY(Text))
         method = select(METHODS.c.amname).join_from(METHODS, INDEXES, METHODS.c.oid == INDEXES.c.relam)
-        if set(await connection.scalars(method.where(INDEXES.c.relname == any_(named)))) & set(wish.methods):
+        if set(await connection.scalars(method.where(INDEXES.c.relname == any_(named)))) & set(index.methods):
             return True
     return False
 
 
-def _advice(columns: AttachedColumns, wish: Wish) -> Advice:
+def _advice(columns: AttachedColumns, index: WantedIndex) -> Advice:
     kind, name = columns.facts.kind, columns.mapping.full_name
     if kind in ("view", "foreign table"):
         place = "on the table under it" if kind == "view" else "on the server that holds it"
-        belongs = f"{name} is a {kind}: the index belongs {place}, USING {wish.using.as_string()}."
-        return Advice(wish.subject, f"{wish.why} {belongs}", None)
-    how, why = sql.SQL("CREATE INDEX CONCURRENTLY"), wish.why
+        belongs = f"{name} is a {kind}: the index belongs {place}, USING {index.using.as_string()}."
+        return Advice(index.subject, f"{index.why} {belongs}", None)
+    how, why = sql.SQL("CREATE INDEX CONCURRENTLY"), index.why
     if kind == "partitioned table":
         how, why = sql.SQL("CREATE INDEX"), f"{why} On a partitioned table it cannot be built concurrently."
     mapping, where = columns.mapping, sql.SQL("").format()
-    if wish.partial and mapping.where:
+    if index.partial and mapping.where:
         conditions = (
             sql.SQL("{} = {}").format(sql.Identifier(column), sql.Literal(written(value)))
             for column, value in mapping.where.items()
         )
         where = sql.SQL(" WHERE {}").format(sql.SQL(" AND ").join(conditions))
     relation = sql.Identifier(mapping.namespace, mapping.table)
-    statement = sql.SQL("{} ON {} USING {}{};").format(how, relation, wish.using, where)
-    return Advice(wish.subject, why, statement.as_string())
+    statement = sql.SQL("{} ON {} USING {}{};").format(how, relation, index.using, where)
+    return Advice(index.subject, why, statement.as_string())

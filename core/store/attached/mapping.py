@@ -1,4 +1,4 @@
-"""Which column of somebody's table is what, what the catalogue said of them, and what stands aside: kept as JSON."""
+"""How an attached table's columns are mapped, what the server says of them, and its side tables; kept as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_METADATA_COLUMNS = 50  # jsonb_build_object takes 100 arguments, two a colu
 
 
 class _FrozenMapping(BaseModel):
-    """Kept as JSON, which digests of collections cover: a field of `later` is written only where it says something."""
+    """Kept as JSON, which is part of digests: a field of `later`, added since, is written only where it has a value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     later: ClassVar[tuple[str, ...]] = ()
@@ -29,7 +29,7 @@ class _FrozenMapping(BaseModel):
 
 
 class AttachedTable(_FrozenMapping):
-    """A table or view that exists, mapped column by column. Names are taken as they stand, never folded or parsed."""
+    """An existing table or view, mapped column by column. Names are used as they are, never folded or parsed."""
 
     later = ("parent",)
 
@@ -82,17 +82,17 @@ class AttachedTable(_FrozenMapping):
 
     @property
     def parent_name(self) -> str:
-        """For people, as `parent_of` reads it."""
+        """The text for people, as `parent_of` reads it."""
         return ".".join(map(_quoted, self.parent)) if isinstance(self.parent, tuple) else self.parent or ""
 
     @property
     def full_name(self) -> str:
-        """For people. SQL gets its quoted names from the library."""
+        """The name for people. SQL uses names quoted by the library."""
         return f"{self.namespace}.{self.table}"
 
 
 class TableFacts(_FrozenMapping):
-    """What the server's catalogue said when the table was attached. Types are spelled and quoted by the server."""
+    """Facts from the server's catalogue when the table was attached. Types are spelled and quoted by the server."""
 
     kind: Literal["table", "partitioned table", "view", "materialized view", "foreign table"]
     types: Mapping[str, str] = Field(description="The type of each mapped column, a domain by its base type.")
@@ -101,18 +101,18 @@ class TableFacts(_FrozenMapping):
 
 
 class Writes(_FrozenMapping):
-    """The server's own counters of rows written to a table since its statistics began, and the files that it is in."""
+    """The server's counters of rows written to a table since its statistics began, and the files that hold it."""
 
     inserted: int
     updated: int
     deleted: int
-    files: str = Field(description="Which they are: others after TRUNCATE, REFRESH, or a rewrite of the table.")
+    files: str = Field(description="Which files: others after TRUNCATE, REFRESH, or a rewrite of the table.")
 
 
 class SideTables(_FrozenMapping):
-    """What was built in our own schema from their rows: of how many, when, and how often the table was written to then.
+    """The side tables: of how many rows they were built, when, and the counters of writes at that time.
 
-    Without `writes` (an earlier version kept none, a foreign table has none) only comparing the rows tells a change.
+    Without `writes` (an earlier version kept none, a foreign table has none) only comparing the rows shows a change.
     """
 
     later = ("writes",)
@@ -123,7 +123,7 @@ class SideTables(_FrozenMapping):
 
 
 class Attachment(_FrozenMapping):
-    """All that `Collection.attached` holds."""
+    """The content of `Collection.attached`."""
 
     table: AttachedTable
     facts: TableFacts
@@ -138,7 +138,7 @@ class Attachment(_FrozenMapping):
 
 
 def mapped(**given: Any) -> AttachedTable:
-    """A mapping from what somebody wrote, refused in a sentence where it is not valid."""
+    """The mapping of these options; a SpecError where they are not valid."""
     try:
         return AttachedTable(**given)
     except pydantic.ValidationError as error:
@@ -160,7 +160,7 @@ def relation_name(written: str) -> tuple[str, str]:
 
 
 def written_name(namespace: str, name: str) -> str:
-    """Both as `relation_name` reads them."""
+    """Schema and name as one text, as `relation_name` reads it."""
     return ".".join(_quoted(each) for each in (namespace, name))
 
 
@@ -178,7 +178,7 @@ def parent_of(written: str, columns: Container[str]) -> str | tuple[str, ...]:
 
 
 def _parts(written: str) -> list[str]:
-    """What stands between dots; in double quotes a part may hold dots itself. Nothing, if it is written otherwise."""
+    """The parts between dots; in double quotes a part may contain dots. Empty where it is written otherwise."""
     parts, at = [], 0
     while part := _NAME_PART.match(written, at):
         parts.append(part[1].replace('""', '"') if part[1] else part[2])

@@ -6,13 +6,12 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Integer,
     Select,
-    Table,
     func,
     insert,
     literal,
@@ -38,10 +37,9 @@ from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.migrations import collection as collection_chain
 from core.store.names import written
-from core.store.schema import ChunkSet, Collection, ItemRow, lexeme_table, posting_table
+from core.store.schema import ITEM_TABLE, ChunkSet, Collection, ItemRow, lexeme_table, posting_table
 from core.store.search_target import Postings, SearchColumn, SearchTarget
 
-ITEM_TABLE = cast("Table", ItemRow.__table__)
 ROWS_A_STATEMENT = 10_000
 ITEM_COLUMNS = ("key", "id", "title", "text", "metadata", "digest")
 KEEP_KEYS = "CREATE TEMPORARY TABLE kept_aside ON COMMIT DROP AS SELECT key, id, digest FROM {items}"
@@ -202,10 +200,10 @@ async def _copy_rows(connection: AsyncConnection, columns: AttachedColumns, chos
 
 
 def search_target(store: Store, view: CollectionView, model: str | None = None) -> SearchTarget:
-    """The attached rows as units of search. Another model than theirs leaves the vectors out.
+    """The attached rows as units of search. Another model than the mapped one leaves the vectors out.
 
-    Side tables hold titles too, and are smaller to scan than the table's own expression: where there are any, lexemes
-    are theirs. They have keys of their own, and the rows' ids only beside the lexemes.
+    Where there are side tables, lexemes come from them: they include titles, and are smaller to scan than an expression
+    over the texts. They have keys of their own; only the table of lexemes has the rows' ids.
     """
     attachment, capabilities = Attachment.of(view), store.capabilities
     table = AttachedColumns(attachment.table, attachment.facts)

@@ -19,7 +19,7 @@ from core.store.attached.columns import without_nul
 from core.store.attached.mapping import AttachedTable, mapped, relation_name, written_name
 from core.store.engine import Store
 
-OWN_TABLE: Final = ("langchain_id", "content", "embedding")  # columns of a PGVectorStore, unless it was told others
+OWN_TABLE: Final = ("langchain_id", "content", "embedding")  # columns of a PGVectorStore, unless configured otherwise
 # What LangChain's loaders call the document that a row was cut from, and its ParentDocumentRetriever after them.
 SOURCES: Final = ("source", "doc_id")
 
@@ -117,7 +117,7 @@ class LangChain(TableTemplate):
     """LangChain's PGVector (a collection by name or uuid), or a table of its PGVectorStore (by the table's name)."""
 
     async def names(self) -> list[str]:
-        """A name that several collections have is told by their uuids."""
+        """Names; the uuids of collections that share a name."""
         collections = await self._collections()
         often = Counter(name for _, name in collections)
         return [name if often[name] == 1 else uuid for uuid, name in collections] + await self.tables(*OWN_TABLE)

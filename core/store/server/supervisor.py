@@ -1,14 +1,15 @@
 """The small process that starts the embedded server, outlives its clients, and stops it when the last one is gone.
 
-Run by path, with the standard library only, so that it starts at once. All agreement between processes rests on
-`flock`, because the kernel lets go of such a lock however its holder dies; no process id is ever taken on trust:
+Run by path, with the standard library only, so that it starts at once. Processes agree by `flock` alone, because the
+kernel releases such a lock however its holder dies; no process id is ever trusted:
 
     lease.lock   shared by every client; the keeper gets it exclusively once there is none
     server.lock  inherited by every process of the server, so it is free exactly when none of them is left
     keeper.lock  held by the one keeper
 
-A server is stopped once it accepts connections, not before: PostgreSQL that is asked for a fast shutdown while it
-recovers from a crash may never end. One that does not end is asked more firmly, and never while anything of it moves.
+A server is stopped once it accepts connections, not before: PostgreSQL may never end when it is asked for a fast
+shutdown while it recovers from a crash. One that does not end gets a stronger signal, but never while anything of it
+still moves.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-with contextlib.suppress(ImportError):  # Windows has none; the embedded server is not for there, importing it must be
+with contextlib.suppress(ImportError):  # Windows has none: no embedded server there, but importing this must work
     import fcntl
 
 LEASE, SERVER, KEEPER = "lease.lock", "server.lock", "keeper.lock"
 LOG = "server.log"
 PATIENCE = 60.0  # seconds without movement after which a server that nobody uses, and never was ready, is ended
-FIRMLY = 1 / 6  # of that, after which a server that was told to stop is told more firmly
+FIRMLY = 1 / 6  # of that, after which a server that was told to stop gets a stronger signal
 IDLE, BUSY = 0.1, 0.05  # seconds between two looks: while the server serves, and while it is to end
 PROTOCOL = 3 << 16  # version 3.0
 TERMINATE = b"X\0\0\0\4"
 CANNOT_CONNECT_NOW, TOO_MANY_CONNECTIONS = "57P03", "53300"
 KNOCKED = "FATAL:  the database system is "  # logged of each connection that comes too early
-NOT_IN_YET = ("startup", "authentication", "initializing")  # what such a connection's process calls itself
+NOT_IN_YET = ("startup", "authentication", "initializing")  # how the process of such a connection names itself
 FLAGS, EXITING = 6, 4  # the field of /proc/PID/stat that holds the kernel's flags, and the one of a process that ends
 WORKED = 10  # hundredths of a second of the processor that are work, and not just waking up now and then
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor to lock. Never inherited unless passed on purpose: an heir would hold the lock too."""
+    """A descriptor to lock. A child process inherits it only on purpose: it would hold the lock too."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
@@ -58,7 +59,7 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def lock(descriptor: int) -> None:
-    """Wait until it is ours alone."""
+    """Wait for the exclusive lock."""
     fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
@@ -76,8 +77,8 @@ def is_held(path: Path) -> bool:
 
 
 def write_pid(descriptor: int) -> None:
-    """Into the lock file that we hold, so that whoever waits for it can name us. Nothing is decided by it."""
-    with contextlib.suppress(OSError):  # on a full disk we have no name
+    """Into the lock file that we hold, so that messages of those who wait can name us. Nothing depends on it."""
+    with contextlib.suppress(OSError):  # on a full disk there is no name
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
@@ -89,7 +90,7 @@ def pid_in(path: Path) -> int | None:
 
 
 def postmaster_pid(cluster: Path) -> int | None:
-    """The id in the server's own file. To be believed only while server.lock is held."""
+    """The id in the server's own file, which is right only while server.lock is held."""
     return pid_in(cluster / "data" / "postmaster.pid")
 
 
@@ -111,36 +112,33 @@ class SupervisorAnswer(NamedTuple):
 
 
 def knock(address: str | tuple[str, int], user: str = "rankbook", timeout: float = 2.0) -> SupervisorAnswer:
-    """Whether the server at that socket, or host and port, accepts connections. In its own protocol: libpq would read
-    the environment, and psycopg's ping holds up all threads."""
+    """Whether the server at that socket, or host and port, accepts connections.
+
+    Speaks the protocol itself: libpq would read the environment, and psycopg's ping blocks all threads.
+    """
     parameters = b"\0".join([b"user", user.encode(), b"database", user.encode(), b"", b""])
     try:
-        with _called(address, timeout) as caller:
+        with _connect(address, timeout) as caller:
             caller.sendall(struct.pack("!ii", len(parameters) + 8, PROTOCOL) + parameters)
             kind, length = struct.unpack("!ci", _received(caller, 5))
             if kind == b"R":  # it is about to let us in
-                _take_leave(caller)
+                with contextlib.suppress(OSError):  # a connection that just ends would be in the server's log
+                    caller.sendall(TERMINATE)
+                    for _ in range(100):  # more than what a server has to say
+                        if not caller.recv(2**16):
+                            break
                 return SupervisorAnswer("ready")
             fields = _received(caller, min(length - 4, 2**16)).split(b"\0")
     except (OSError, struct.error) as error:
         return SupervisorAnswer("silent", getattr(error, "strerror", None) or str(error))
-    said = {field[:1]: field[1:].decode(errors="replace") for field in fields}
-    code, words = said.get(b"C", ""), said.get(b"M", "")
+    parts = {field[:1]: field[1:].decode(errors="replace") for field in fields}
+    code, words = parts.get(b"C", ""), parts.get(b"M", "")
     if code == TOO_MANY_CONNECTIONS:
         return SupervisorAnswer("ready", words)
     return SupervisorAnswer("not yet" if code == CANNOT_CONNECT_NOW else "refused", words)
 
 
-def _take_leave(caller: socket.socket) -> None:
-    """In good order, because a connection that just ends stands in the server's log."""
-    with contextlib.suppress(OSError):
-        caller.sendall(TERMINATE)
-        for _ in range(100):  # more than what a server has to say
-            if not caller.recv(2**16):
-                break
-
-
-def _called(address: str | tuple[str, int], timeout: float) -> socket.socket:
+def _connect(address: str | tuple[str, int], timeout: float) -> socket.socket:
     if not isinstance(address, str):
         return socket.create_connection(address, timeout)
     caller = socket.socket(socket.AF_UNIX)
@@ -167,8 +165,7 @@ def _received(caller: socket.socket, count: int) -> bytes:
 
 
 class Process(NamedTuple):
-    """One of the server's, with what it calls itself, hundredths of a second that it worked, and bytes to and from
-    the disk."""
+    """A process of the server: its own title, hundredths of a second of processor time, bytes to and from the disk."""
 
     pid: int
     title: str
@@ -182,7 +179,7 @@ class Process(NamedTuple):
 
 
 def processes(cluster: Path) -> list[Process]:
-    """All of them, orphans included: those that hold the server's lock."""
+    """All processes of the server, orphans included: those that hold its lock."""
     if not Path("/proc/self/fd").is_dir():
         return list(_listed_by_ps(postmaster_pid(cluster)))
     try:
@@ -194,7 +191,16 @@ def processes(cluster: Path) -> list[Process]:
 
 def holders(held: os.stat_result) -> list[int]:
     """The processes of a PostgreSQL that have this file open."""
-    return [pid for pid in _postgres() if _holds(pid, held)]
+
+    def is_open(pid: int) -> bool:
+        with contextlib.suppress(OSError):
+            for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    if os.path.samestat(descriptor.stat(), held):
+                        return True
+        return False
+
+    return [pid for pid in _postgres() if is_open(pid)]
 
 
 def _postgres() -> Iterator[int]:
@@ -206,9 +212,9 @@ def _postgres() -> Iterator[int]:
 
 
 def living_in(data: Path) -> list[int]:
-    """The processes of a PostgreSQL that work in this data folder, also where somebody deleted the lock that they hold.
+    """The processes of a PostgreSQL that work in this data folder, also where the file of their lock was deleted.
 
-    Two servers in one folder would destroy what is stored there. One that is just ending has let go of its lock.
+    Two servers in one folder would destroy what is stored there. One that is just ending has released its lock.
     """
     found = []
     with contextlib.suppress(OSError):
@@ -224,15 +230,6 @@ def living_in(data: Path) -> list[int]:
 def _statistics(pid: int) -> list[str]:
     """The fields of /proc/PID/stat after the name, which may hold anything."""
     return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
-
-
-def _holds(pid: int, held: os.stat_result) -> bool:
-    with contextlib.suppress(OSError):
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                if os.path.samestat(descriptor.stat(), held):
-                    return True
-    return False
 
 
 def _process(pid: int) -> Process | None:
@@ -267,7 +264,7 @@ def _listed_by_ps(postmaster: int | None) -> Iterator[Process]:
 
 
 def _written_back() -> int:
-    """Pages that the kernel has written to disks so far, whoever's they were."""
+    """Pages that the kernel has written to all disks so far."""
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/vmstat").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("nr_written ")).split()[1])
@@ -275,9 +272,9 @@ def _written_back() -> int:
 
 
 class Watch:
-    """Whether the server moves: its processes work, read, write, come, go or rename themselves, or its log grows.
+    """Whether the server makes progress: its processes work, read, write, come, go or change title, or its log grows.
 
-    Connections that come too early are no movement, nor is the postmaster, which answers them.
+    Connections that come too early do not count, nor does the postmaster, which answers them.
     """
 
     def __init__(self, cluster: Path) -> None:
@@ -285,8 +282,8 @@ class Watch:
         self.moved_at = time.monotonic()
         self.processes: dict[int, Process] = {}
         self.mover = 0  # the process that moved last
-        self.words = ""  # what the log said last
-        self.stored = 0  # bytes to and from the disk since the watch began, as far as was seen
+        self.words = ""  # the last line of the log
+        self.stored = 0  # bytes to and from the disk since the watch began
         self._before: dict[int, Process] = {}
         self._written_back = self._read = 0
         with contextlib.suppress(OSError):
@@ -340,11 +337,11 @@ class Watch:
 
 
 def start_server(cluster: Path, server_lock: int, order: dict[str, Any]) -> None:
-    """Start the server with the lock in its hands. Nothing else of this cluster lives, so its old marks can go."""
+    """Start the server, which inherits the lock. Nothing else of this cluster runs, so stale files can be removed."""
     (cluster / "data" / "postmaster.pid").unlink(missing_ok=True)
     Path(order["socket_lock"]).unlink(missing_ok=True)
     with (cluster / LOG).open("ab") as log:
-        subprocess.Popen(  # noqa: S603 - the command is put together by server.py
+        subprocess.Popen(  # noqa: S603 - the command is put together by embedded.py
             order["command"],
             cwd=cluster,
             stdin=subprocess.DEVNULL,
@@ -361,10 +358,10 @@ def start_server(cluster: Path, server_lock: int, order: dict[str, Any]) -> None
 
 
 class Keeper:
-    """Stops the server when nobody uses it, and sees to it that one which is to end does end.
+    """Stops the server when nobody uses it, and makes sure that one that should end does end.
 
     Fast shutdown, immediate shutdown, SIGKILL: the next one follows where nothing of the server has moved for a while.
-    All three lose nothing that was committed.
+    None of the three loses anything that was committed.
     """
 
     def __init__(self, cluster: Path, address: str, patience: float = PATIENCE) -> None:
@@ -373,13 +370,13 @@ class Keeper:
         self.held = (cluster / SERVER).stat()
         self.watch = Watch(cluster)
         self.sent: signal.Signals | None = None
-        self.dismissed = False  # told to stop the server although it is used
-        self._ready = 0  # looks in a row that found it ready
+        self.dismissed = False  # told to stop the server although somebody uses it
+        self._ready = 0  # how many looks in a row found it ready
 
     def run(self) -> None:
         while True:
             pause = IDLE
-            with contextlib.suppress(OSError):  # of a process that ends while it is looked at: there is a next look
+            with contextlib.suppress(OSError):  # a process may end while it is examined: there is a next look
                 pause = self.look()
             time.sleep(pause)
 
@@ -399,12 +396,12 @@ class Keeper:
         return IDLE
 
     def _is_ending(self) -> bool:
-        """By somebody else's wish, or because the postmaster is gone and others are left."""
+        """Whether somebody else stops it, or the postmaster is gone and other processes are left."""
         pid = postmaster_pid(self.cluster)
         return pid is not None and (is_stopping(self.cluster) or not _is_alive(pid))
 
     def _stop_once_ready(self) -> None:
-        """Ready twice: a crash that has just happened is noticed meanwhile."""
+        """Ready twice in a row, as a crash that has just happened shows meanwhile."""
         answer = knock(self.address)
         self._ready = self._ready + 1 if answer.state in ("ready", "refused") else 0
         if self._ready > 1:
@@ -421,7 +418,7 @@ class Keeper:
         self._send(firmer, f"nothing of it moved for {still:.0f} s while it was stopping")
 
     def _send(self, number: signal.Signals, why: str = "") -> None:
-        """To the postmaster; where that is gone, or must be killed, to all that are left, which then have no use."""
+        """Signal the postmaster; where it is gone, or must be killed, all processes that are left."""
         self.watch.still()
         postmaster = postmaster_pid(self.cluster)
         there = [each.pid for each in processes(self.cluster)] or living_in(self.cluster / "data")
@@ -430,19 +427,14 @@ class Keeper:
         else:
             targets = [postmaster]
         if why:
-            self._write_down(f"{number.name} to {', '.join(map(str, targets))}, because {why}")
+            line = f"{number.name} to {', '.join(map(str, targets))}, because {why}"
+            with contextlib.suppress(OSError), (self.cluster / LOG).open("a") as log:  # a full disk is no obstacle
+                log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S %Z')} [{os.getpid()}] rankbook: {line}\n")
         for pid in targets:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         self.sent = number
         self.watch.restart()
-
-    def _write_down(self, what: str) -> None:
-        with (
-            contextlib.suppress(OSError),
-            (self.cluster / LOG).open("a") as log,
-        ):  # on a full disk it is done in silence
-            log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S %Z')} [{os.getpid()}] rankbook: {what}\n")
 
 
 def _is_alive(pid: int | None) -> bool:
@@ -458,7 +450,7 @@ def _is_alive(pid: int | None) -> bool:
 
 
 def took_over(server_lock: int) -> bool:
-    """Tried for a moment, because `is_held` of another process takes the lock for an instant."""
+    """Whether the lock was taken; tried for a moment, as `is_held` in another process holds it for an instant."""
     for _ in range(20):
         if try_lock(server_lock):
             return True

@@ -1,6 +1,6 @@
-"""Waiting for the embedded server: for as long as something of it moves, saying for what, and no longer.
+"""Waiting for the embedded server as long as it makes progress, with messages on what is waited for.
 
-Ends nothing: that is the keeper's, once nobody needs the server.
+Ends no process: the keeper does, once nobody needs the server.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from core.store.server import supervisor
 from core.store.server.supervisor import Watch
 
 SHORTEST, LONGEST = 0.02, 0.5  # seconds between two tries; each is a connection, which costs the server something
-AT_WORK = ("startup", "checkpointer performing")  # how processes call themselves for which all others wait
+AT_WORK = ("startup", "checkpointer performing")  # titles of processes for which all others wait
 
 
 class Wait:
-    """One wait, from its beginning. `pause` it between two tries; it raises once there is no use in a third one."""
+    """One wait. `pause` between two tries; it raises once another try is useless."""
 
     def __init__(
         self,
@@ -32,34 +32,29 @@ class Wait:
         self.cluster, self.progress, self.patience, self.space = cluster, progress, patience, SPACE
         self.cancelled = cancelled or threading.Event()
         self.watch = Watch(cluster)
-        self.begun = self.said = self.looked = time.monotonic()
-        self._creating = 0
+        self.begun = self.reported = self.checked = time.monotonic()
+        self._created = 0  # files that initdb has written
 
     def pause(self, what: str, holder: int | None = None) -> None:
-        """A moment, longer the longer it lasts. `holder` is the process that has what is waited for, if it is known."""
+        """Sleep, the longer the longer the wait lasts. `holder` is the process that is waited for, if it is known."""
         waited = time.monotonic() - self.begun
         if self.cancelled.wait(min(LONGEST, max(SHORTEST, waited / 10))):
             raise Cancelled("Nobody waits for the server any more.")
         now = time.monotonic()
-        if now - self.looked < LONGEST:
+        if now - self.checked < LONGEST:
             return
-        self.looked = now
+        self.checked = now
         still = self.watch.still()
-        if self._is_being_created():
+        created, self._created = self._created, sum(len(files) for _, _, files in os.walk(self.cluster / "data.part"))
+        if self._created != created:  # initdb, which is no process of the server yet, has written more files
             self.watch.restart()
         elif still > self.patience:
-            raise ServerError(self._stuck(what, still, holder))
-        if now - self.said >= self.space:
-            self.said = now
-            self.progress(f"Waiting for {what} for {now - self.begun:.0f} s: {self._how_far()}")
+            raise ServerError(self._stuck_text(what, still, holder))
+        if now - self.reported >= self.space:
+            self.reported = now
+            self.progress(f"Waiting for {what} for {now - self.begun:.0f} s: {self._progress_text()}")
 
-    def _is_being_created(self) -> bool:
-        """Whether initdb, which is no process of the server yet, has written more files."""
-        before = self._creating
-        self._creating = sum(len(files) for _, _, files in os.walk(self.cluster / "data.part"))
-        return self._creating != before
-
-    def _how_far(self) -> str:
+    def _progress_text(self) -> str:
         worker = self._worker()
         if worker is None:
             return "it has no process yet."
@@ -68,13 +63,13 @@ class Wait:
         return f"process {worker.pid} ({worker.title}){stored}{words}."
 
     def _worker(self) -> supervisor.Process | None:
-        """The process that most likely keeps us waiting: one that recovers or writes a checkpoint, or moved last."""
+        """The process that is most likely waited for: one that recovers or writes a checkpoint, or that moved last."""
         there = self.watch.processes
         at_work = [each for each in there.values() if each.title.startswith(AT_WORK)]
         postmaster = supervisor.postmaster_pid(self.cluster)
         return next(iter(at_work), there.get(self.watch.mover) or there.get(postmaster or 0))
 
-    def _stuck(self, what: str, still: float, holder: int | None) -> str:
+    def _stuck_text(self, what: str, still: float, holder: int | None) -> str:
         worker, postmaster = self._worker(), supervisor.postmaster_pid(self.cluster)
         kept = (
             supervisor.pid_in(self.cluster / supervisor.KEEPER)

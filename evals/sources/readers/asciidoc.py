@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from evals.sources.readers.base import ReadDocument, Reader, decoded_parts, readers, titled
+from evals.sources.readers.base import ReadDocument, Reader, decode_parts, readers, title_and_metadata
 
 LONGEST_LINE = 100_000  # characters; a longer one is kept as it is
 MOST_ATTRIBUTES = 1000
@@ -50,14 +50,14 @@ class AsciiDocReader(Reader):
     suffixes = (".adoc", ".asciidoc")
 
     def read(self, raw: bytes) -> ReadDocument:
-        metadata, body, notes = decoded_parts(raw)
+        metadata, body, notes = decode_parts(raw)
         page = _AsciiDocPage()
         text = "\n".join(page.lines(body.splitlines()))
         text = re.sub(r"\n{3,}", "\n\n", text).strip()
         if page.includes:
             named = ", ".join(dict.fromkeys(page.includes))
             notes = (*notes, f"Not followed: include {named[:300]}. The files that it names are read by themselves.")
-        title, metadata = titled(metadata, page.title)
+        title, metadata = title_and_metadata(metadata, page.title)
         return ReadDocument(text, title, metadata, notes)
 
 

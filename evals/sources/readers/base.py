@@ -52,7 +52,7 @@ class Reader(ABC):
 readers: Registry[type[Reader]] = Registry("reader")
 
 
-def decoded(raw: bytes) -> tuple[str, tuple[str, ...]]:
+def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
     """The text of UTF-8 (or of UTF-16 with a byte order mark), and a note where bytes had to be replaced."""
     for mark in (b"\xff\xfe", b"\xfe\xff"):
         if raw.startswith(mark):
@@ -65,7 +65,7 @@ def decoded(raw: bytes) -> tuple[str, tuple[str, ...]]:
         return raw.decode("utf-8", "replace"), (f"Bytes that are not UTF-8, first on line {line}, became U+FFFD.",)
 
 
-def titled(metadata: Mapping[str, Any], heading: str) -> tuple[str | None, dict[str, Any]]:
+def title_and_metadata(metadata: Mapping[str, Any], heading: str) -> tuple[str | None, dict[str, Any]]:
     """The title and the remaining metadata. A title in the front matter goes before the first heading."""
     rest = dict(metadata)
     title = rest.pop("title", None)
@@ -102,9 +102,9 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str, str]:
     return plain(fields or {}), body, ""
 
 
-def decoded_parts(raw: bytes) -> tuple[dict[str, Any], str, tuple[str, ...]]:
+def decode_parts(raw: bytes) -> tuple[dict[str, Any], str, tuple[str, ...]]:
     """(metadata, body, notes) of a text file that may begin with front matter."""
-    source, notes = decoded(raw)
+    source, notes = decode(raw)
     metadata, body, problem = split_front_matter(source)
     if problem:
         notes = (*notes, f"The front matter is not valid YAML and was left out: {problem}.")

@@ -12,7 +12,7 @@ from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
-from evals.sources.readers.base import ReadDocument, Reader, decoded_parts, readers, titled
+from evals.sources.readers.base import ReadDocument, Reader, decode_parts, readers, title_and_metadata
 
 MOST_LINKS = 0.6  # share of a block's characters that stand in links, above which it is a menu
 FEWEST_LINKS = 3
@@ -55,13 +55,13 @@ class HtmlReader(Reader):
     suffixes = (".html", ".htm", ".xhtml")
 
     def read(self, raw: bytes) -> ReadDocument:
-        metadata, body, notes = decoded_parts(raw)
+        metadata, body, notes = decode_parts(raw)
         head, whole, problem = html_to_text(body)
         if problem:
             notes = (*notes, f"The HTML is malformed; its tags were stripped: {problem}.")
         part = _main_part(body)
         heading, text = part if part and part[1] else ("", whole)
-        title, metadata = titled(metadata, heading or head)
+        title, metadata = title_and_metadata(metadata, heading or head)
         return ReadDocument(text, title, metadata, notes)
 
 

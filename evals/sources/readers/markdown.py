@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evals.sources.readers.base import ReadDocument, Reader, decoded_parts, readers, titled
+from evals.sources.readers.base import ReadDocument, Reader, decode_parts, readers, title_and_metadata
 
 LONGEST_HEADING = 1000  # characters of a line that may be one
 FENCE = re.compile(r"^ {0,3}(?:```|~~~)")
@@ -20,8 +20,8 @@ class MarkdownReader(Reader):
     suffixes = (".md", ".markdown", ".txt")
 
     def read(self, raw: bytes) -> ReadDocument:
-        metadata, body, notes = decoded_parts(raw)
-        title, metadata = titled(metadata, first_title(body))
+        metadata, body, notes = decode_parts(raw)
+        title, metadata = title_and_metadata(metadata, first_title(body))
         return ReadDocument(body, title, metadata, notes)
 
 

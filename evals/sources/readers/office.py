@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from core.errors import InputError
-from evals.sources.files import ArchiveLimits, checked_entries
-from evals.sources.readers.base import ReadDocument, Reader, readers, titled
+from evals.sources.files import ArchiveLimits, check_entries
+from evals.sources.readers.base import ReadDocument, Reader, readers, title_and_metadata
 from evals.sources.readers.markdown import first_title
 
 EXTRA = "documents"
@@ -45,7 +45,7 @@ class _MarkItDown(Reader):
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise InputError(f"This is not a readable {self.what} ({reason}). It was left out.") from error
         text = self.trimmed(converted.markdown or "")
-        title, _ = titled({"title": converted.title or ""}, first_title(text))
+        title, _ = title_and_metadata({"title": converted.title or ""}, first_title(text))
         empty = () if text.strip() else (f"The {self.what} holds no text. {self.hint}".strip(),)
         return ReadDocument(text, title, {}, empty)
 
@@ -70,7 +70,7 @@ class WordReader(_MarkItDown):
     def require_kind(self, raw: bytes) -> None:
         try:
             with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-                names = {entry.filename for entry in checked_entries(archive, len(raw), "the document", _LIMITS)}
+                names = {entry.filename for entry in check_entries(archive, len(raw), "the document", _LIMITS)}
         except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
             raise InputError(f"This is not a Word document ({error}). It was left out.") from error
         if "word/document.xml" not in names:

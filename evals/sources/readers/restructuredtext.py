@@ -13,7 +13,7 @@ from functools import cache
 from threading import Lock
 from typing import Any, ClassVar
 
-from evals.sources.readers.base import ReadDocument, Reader, decoded_parts, readers, titled
+from evals.sources.readers.base import ReadDocument, Reader, decode_parts, readers, title_and_metadata
 
 MOST_NAMES = 500  # of directives in one file
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|\n]{1,100}\|[ \t]+)?([A-Za-z][\w.+:-]{0,80}?)[ \t]?::(?=\s|$)")
@@ -49,7 +49,7 @@ class RestructuredTextReader(Reader):
     isolated = True
 
     def read(self, raw: bytes) -> ReadDocument:
-        metadata, body, notes = decoded_parts(raw)
+        metadata, body, notes = decode_parts(raw)
         try:
             tree, left_out = _parsed(body)
             fields = _leading_fields(tree)
@@ -62,7 +62,7 @@ class RestructuredTextReader(Reader):
             return ReadDocument(
                 body, None, metadata, (*notes, f"docutils could not read it ({reason}); kept as written.")
             )
-        title, metadata = titled({**fields, **metadata}, heading)
+        title, metadata = title_and_metadata({**fields, **metadata}, heading)
         return ReadDocument(text.strip(), title, metadata, (*notes, *left_out))
 
 
@@ -167,13 +167,13 @@ def _classes() -> tuple[Any, Any, Any, Any]:
 
         def run(self) -> list[Any]:
             written = "" if self.name in _SWITCHES else " ".join(self.arguments)
-            made: list[Any] = [nodes.paragraph(line, line) for line in written.splitlines() if line]
+            parts: list[Any] = [nodes.paragraph(line, line) for line in written.splitlines() if line]
             if label := _LABELS.get(self.name):
                 text = " ".join((label, *written.split()))
-                made = [nodes.paragraph(text, "", *self.state.inline_text(text, self.lineno)[0])]
+                parts = [nodes.paragraph(text, "", *self.state.inline_text(text, self.lineno)[0])]
             holder = nodes.container()
             self.state.nested_parse(self.content, self.content_offset, holder)
-            return [*made, *holder.children]
+            return [*parts, *holder.children]
 
     class Code(Generic):
         def run(self) -> list[Any]:

@@ -52,11 +52,15 @@ class IsolatedReaders:
 
         timer = Timer(self.seconds, kill)
         timer.start()
+        answer: object = None  # also where the process is gone, or answers with something else than JSON
         try:
-            answer = _exchange(process, reader, raw)
+            with contextlib.suppress(OSError, ValueError, RecursionError):
+                _send(process.stdin, reader.encode())
+                _send(process.stdin, raw)
+                answer = json.loads(_receive(process.stdout) or b"null")
         finally:
             timer.cancel()
-        if answer is None:
+        if not isinstance(answer, dict):
             self._stop()
             if expired:
                 raise InputError(f"Reading it took longer than {self.seconds:g} seconds. It was left out.")
@@ -97,20 +101,6 @@ class IsolatedReaders:
                 with contextlib.suppress(OSError):
                     stream.close()
         process.wait()
-
-
-def _exchange(process: subprocess.Popen[bytes], reader: str, raw: bytes) -> dict[str, Any] | None:
-    """The answer, or None where the process is gone or answers with something else than a JSON object."""
-    if process.stdin is None or process.stdout is None:
-        return None
-    try:
-        _send(process.stdin, reader.encode())
-        _send(process.stdin, raw)
-        answer = _receive(process.stdout)
-        read = json.loads(answer) if answer is not None else None
-    except (OSError, ValueError, RecursionError):
-        return None
-    return read if isinstance(read, dict) else None
 
 
 def _send(stream: BinaryIO | Any, block: bytes) -> None:

@@ -23,7 +23,7 @@ from evals.judging import judgements as judging
 from evals.labels import query_sets
 from tests.conftest import TEST_DSN
 from tests.effort import TIMES, random_for
-from tests.evals.archives import LABELLED, backed_up, filled, put_together, taken_apart
+from tests.evals.archives import LABELLED, back_up, fill_collection, repack, unpack
 from tests.store.making import contents, documents, ingest, make, some_name, wrong
 
 REPOSITORY = Path(__file__).parents[3]
@@ -69,8 +69,8 @@ def process(
 def donor(store, tmp_path_factory):
     """A collection that no test changes, and its backup."""
     name = some_name()
-    filled(store, name)
-    return name, backed_up(store, tmp_path_factory.mktemp("donor") / "a.tar", name).path
+    fill_collection(store, name)
+    return name, back_up(store, tmp_path_factory.mktemp("donor") / "a.tar", name).path
 
 
 def gone(store, name):
@@ -112,7 +112,7 @@ def test_a_file_cut_off_within_its_labels_yields_what_is_whole_and_says_so(store
 
 def test_no_flipped_bit_gets_into_the_store(donor, tmp_path):
     """Refused, or in one of the few bytes that say nothing: the time of a heading, the padding behind a member."""
-    whole, parts = bytearray(donor[1].read_bytes()), taken_apart(donor[1])
+    whole, parts = bytearray(donor[1].read_bytes()), unpack(donor[1])
     flipped, refusals = tmp_path / "flipped.tar", 0
     chance = random_for("flipped bits")
     for _ in range(FLIPS):
@@ -124,14 +124,14 @@ def test_no_flipped_bit_gets_into_the_store(donor, tmp_path):
         except RankbookError:
             refusals += 1
         else:
-            assert taken_apart(flipped) == parts
+            assert unpack(flipped) == parts
         whole[at] ^= bit
     assert refusals >= FLIPS // 4
 
 
 def test_no_bit_flipped_before_packing_gets_into_the_store(donor, tmp_path):
     """Then every checksum of the packing fits, and the digests alone tell."""
-    parts = taken_apart(donor[1])
+    parts = unpack(donor[1])
     names = sorted(name for name in parts if name.endswith(".gz") and parts[name])
     chance = random_for("bits flipped before packing")
     for _ in range(FLIPS // 6):
@@ -139,7 +139,7 @@ def test_no_bit_flipped_before_packing_gets_into_the_store(donor, tmp_path):
         content = bytearray(parts[name])
         at = chance.choice([place for place, byte in enumerate(content) if byte not in b"\n"])
         content[at] ^= 2 if content[at] ^ 2 != ord("\n") else 4
-        path = put_together(tmp_path / "flipped.tar", {**parts, name: bytes(content)}, listed=False)
+        path = repack(tmp_path / "flipped.tar", {**parts, name: bytes(content)}, listed=False)
         with pytest.raises(InputError, match="digest differs"):
             backup.check(path)
 

@@ -150,7 +150,7 @@ def keeper_process(home: Path) -> int:
         with contextlib.suppress(OSError):
             if folder.name.isdigit():
                 command = (folder / "cmdline").read_bytes().split(b"\0")
-                if any(part.endswith(b"keeper.py") for part in command) and any(
+                if any(part.endswith(b"supervisor.py") for part in command) and any(
                     str(home).encode() in part for part in command
                 ):
                     return int(folder.name)

@@ -259,7 +259,7 @@ PROTECTIONS: Final = (
     Protection(
         "columns of a backup are those of our tables",
         "evals/backup/archive_reader.py",
-        "if strange := [name for name in found if name not in known]:",
+        "if strange := [name for name in names if name not in known]:",
         "if strange := []:",
         f"{BACKUP}::test_columns_are_those_of_the_table_and_no_statement",
         f"{BACKUP}::test_a_collection_comes_back_under_another_name_with_all_that_was_in_it",

@@ -23,7 +23,7 @@ from core.store.server import installation
 from core.store.server.installation import Programs
 from evals.schema import schema_chain
 from tests.conftest import TEST_DSN, make_home, remove_home
-from tests.evals.archives import everything, filled
+from tests.evals.archives import everything, fill_collection
 from tests.store.making import fresh, wrong
 from tests.store.recalling import asked
 
@@ -120,7 +120,7 @@ def found(store: Store, name: str) -> dict[str, object]:
 
 def test_a_store_moves_to_the_next_major_version_by_a_backup_and_a_restore(old: Old, name: str, tmp_path: Path) -> None:
     before = bridge.run(Store.open(old.dsn, chains=[schema_chain]))
-    filled(before, name)
+    fill_collection(before, name)
     kept = found(before, name)
     bridge.run(before.close())
 

@@ -37,7 +37,7 @@ def view(store, name):
     return fresh(store, name)
 
 
-def made(store, view, **wishes):
+def generate_queries(store, view, **wishes):
     return bridge.run(query_generation.generate(store, view, KnownItems(**wishes)))
 
 
@@ -46,13 +46,13 @@ def texts(found):
 
 
 def test_titles_make_queries_but_not_those_that_several_documents_bear(store, view):
-    found = made(store, view, style="title")
+    found = generate_queries(store, view, style="title")
     assert texts(found) == {"teapot": "Teapot", "toaster": "Toaster"}
     assert (found.unfit, found.repeated) == (1, 2)
 
 
 def test_each_query_has_its_own_item_as_the_single_relevant_one_and_says_its_style(store, view):
-    found = made(store, view, style="terms").labelled
+    found = generate_queries(store, view, style="terms").labelled
     assert {(label.query_id, label.item_id, label.grade) for label in found.labels} == {
         (query.id, query.metadata["item"], 1) for query in found.queries
     }
@@ -61,20 +61,23 @@ def test_each_query_has_its_own_item_as_the_single_relevant_one_and_says_its_sty
 
 
 def test_key_terms_are_the_rarest_words_that_more_than_one_document_holds(store, view):
-    found = texts(made(store, view, style="terms", terms=2))
+    found = texts(generate_queries(store, view, style="terms", terms=2))
     assert found["kettle"] == "care month", "two documents hold these, titles included; three the kettle, one the rinse"
     assert found["teapot"].split()[0] in {"brew", "vinegar"}
     assert found["empty"] == "care kettle", "of its text nothing is left, of its title two words"
 
 
 def test_a_sentence_comes_without_the_words_that_the_language_drops(store, view):
-    found = texts(made(store, view, style="sentence"))
+    found = texts(generate_queries(store, view, style="sentence"))
     assert found["bread"] == "knead dark-brown bread brew nothing", "a compound once, and not its parts too"
     assert found["kettle"] == "descale kettle vinegar month"
 
 
 def test_misspelled_terms_differ_from_the_words_by_one_slip_each(store, view):
-    right, wrong = texts(made(store, view, style="terms")), texts(made(store, view, style="misspelled"))
+    right, wrong = (
+        texts(generate_queries(store, view, style="terms")),
+        texts(generate_queries(store, view, style="misspelled")),
+    )
     assert right.keys() == wrong.keys()
     for item, query in wrong.items():
         assert query != right[item]
@@ -86,18 +89,18 @@ def test_misspelled_terms_differ_from_the_words_by_one_slip_each(store, view):
 @pytest.mark.slow
 @pytest.mark.parametrize("style", ["title", "terms", "sentence", "misspelled"])
 def test_the_same_seed_makes_the_same_queries_and_a_smaller_count_makes_no_more(store, view, style):
-    assert made(store, view, style=style, seed=4) == made(store, view, style=style, seed=4)
-    assert len(made(store, view, style=style, seed=4, count=2).labelled.queries) == 2
+    assert generate_queries(store, view, style=style, seed=4) == generate_queries(store, view, style=style, seed=4)
+    assert len(generate_queries(store, view, style=style, seed=4, count=2).labelled.queries) == 2
 
 
 def test_another_seed_chooses_other_documents(store, view):
-    chosen = {tuple(texts(made(store, view, style="terms", count=1, seed=seed))) for seed in range(8)}
+    chosen = {tuple(texts(generate_queries(store, view, style="terms", count=1, seed=seed))) for seed in range(8)}
     assert len(chosen) > 1
 
 
 @pytest.mark.slow
 def test_generated_queries_are_kept_apart_and_never_over_what_people_wrote(store, view):
-    first, second = made(store, view, style="terms"), made(store, view, style="title")
+    first, second = generate_queries(store, view, style="terms"), generate_queries(store, view, style="title")
     assert bridge.run(query_generation.save(store, view.name, first))
     assert bridge.run(query_generation.save(store, view.name, second))
     assert bridge.run(query_sets.load(store, view.name, name="known-items")) == second.labelled
@@ -112,7 +115,7 @@ def test_generated_queries_are_kept_apart_and_never_over_what_people_wrote(store
 def test_a_collection_without_fitting_documents_says_so(store, name):
     view = make(store, name, chunks={})
     ingest(store, name, [Item("a", "text without a title")])
-    found = made(store, view, style="title")
+    found = generate_queries(store, view, style="title")
     assert (found.labelled, found.unfit) == (LabelledQueries(), 1)
     with pytest.raises(InputError, match="Choose another style"):
         bridge.run(query_generation.save(store, name, found))

@@ -20,7 +20,7 @@ from evals.collections.load import LoadPlan, plan_for
 from evals.labels import query_sets
 from evals.sources import BeirSource, guess
 from evals.types import Exclusion, Label, Span
-from tests.evals.test_library import Given
+from tests.evals.test_library import RowsSource
 
 WHOLE = {
     "items": (
@@ -77,7 +77,7 @@ def items(store, view):
 
 @pytest.mark.slow
 def test_what_goes_out_comes_in_the_same(store, added, tmp_path):
-    here = added(Given(rows=WHOLE))
+    here = added(RowsSource(rows=WHOLE))
     told = bridge.run(export_beir.export_beir(store, here, tmp_path / "out"))
     assert (told.documents, told.queries, told.labels, told.splits) == (6, 3, 4, ("my split", "test", "train"))
     source = guess(str(tmp_path / "out"))
@@ -93,7 +93,7 @@ def test_what_goes_out_comes_in_the_same(store, added, tmp_path):
 @pytest.mark.slow
 def test_the_files_are_those_of_beir(store, added, tmp_path):
     here = added(
-        Given(rows={"items": WHOLE["items"][:2], "queries": WHOLE["queries"][:1], "labels": WHOLE["labels"][:1]})
+        RowsSource(rows={"items": WHOLE["items"][:2], "queries": WHOLE["queries"][:1], "labels": WHOLE["labels"][:1]})
     )
     bridge.run(export_beir.export_beir(store, here, tmp_path / "out"))
     assert (tmp_path / "out/qrels/test.tsv").read_text() == "query-id\tcorpus-id\tscore\nquery-id\ta\t2\n"
@@ -105,7 +105,9 @@ def test_the_files_are_those_of_beir(store, added, tmp_path):
 
 @pytest.mark.slow
 def test_a_collection_that_is_not_english_comes_back_in_its_language_unasked(store, added, tmp_path):
-    here = added(Given(rows={"items": (Item("a", "Die Häuser"),)}), LoadPlan(language="german", models=(), chunks={}))
+    here = added(
+        RowsSource(rows={"items": (Item("a", "Die Häuser"),)}), LoadPlan(language="german", models=(), chunks={})
+    )
     bridge.run(export_beir.export_beir(store, here, tmp_path / "out"))
     source = guess(str(tmp_path / "out"))
     assert plan_for(source).language == "german"
@@ -132,7 +134,7 @@ def test_what_stands_beside_and_is_no_wish_is_told_or_passed_over(tmp_path, writ
 
 @pytest.mark.slow
 def test_a_folder_that_is_there_is_left_alone(store, added, tmp_path):
-    here = added(Given(rows={"items": WHOLE["items"]}))
+    here = added(RowsSource(rows={"items": WHOLE["items"]}))
     with pytest.raises(InputError, match="is there already"):
         bridge.run(export_beir.export_beir(store, here, tmp_path))
     with pytest.raises(InputError, match="Make it first"):
@@ -152,21 +154,21 @@ def test_a_folder_that_is_there_is_left_alone(store, added, tmp_path):
 )
 def test_what_the_files_cannot_hold_is_refused_and_nothing_is_left_behind(store, added, tmp_path, item, split, said):
     rows = {"items": (Item(item, "text"),), "queries": (Query("q", "text"),), "labels": (Label("q", item, 1, split),)}
-    here = added(Given(rows=rows))
+    here = added(RowsSource(rows=rows))
     with pytest.raises(InputError, match=said):
         bridge.run(export_beir.export_beir(store, here, tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_id_that_a_reader_would_change_is_refused_in_the_corpus_too(store, added, tmp_path):
-    here = added(Given(rows={"items": (Item("fine", "text"), Item("trailing ", "text"))}))
+    here = added(RowsSource(rows={"items": (Item("fine", "text"), Item("trailing ", "text"))}))
     with pytest.raises(InputError, match="begins or ends with a blank"):
         bridge.run(export_beir.export_beir(store, here, tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_query_set_that_is_not_there_is_refused(store, added, tmp_path):
-    here = added(Given(rows={"items": (Item("a", "text"),)}))
+    here = added(RowsSource(rows={"items": (Item("a", "text"),)}))
     with pytest.raises(InputError, match="no query set 'judged'"):
         bridge.run(export_beir.export_beir(store, here, tmp_path / "out", query_set="judged"))
 

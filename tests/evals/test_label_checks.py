@@ -30,7 +30,7 @@ def check(queries=ONE_QUERY, labels=(), spans=(), exclusions=(), **options: Any)
     return check_labels(rows(*queries), rows(*labels), rows(*spans), rows(*exclusions), **options)
 
 
-def told(checked):
+def messages_of(checked):
     return [(flaw.place.line, flaw.outcome) for flaw in checked.flaws]
 
 
@@ -45,7 +45,7 @@ def test_queries_that_are_empty_doubled_or_twins():
         [Query("1", "x"), Query("2", " "), Query("1", "y"), Query("3", "x ")], [Label("1", "a", 1), Label("3", "a", 1)]
     )
     assert [row.value.id for row in checked.queries] == ["1", "3"]
-    assert told(checked) == [(2, "quarantined"), (3, "quarantined"), (4, "noted")]
+    assert messages_of(checked) == [(2, "quarantined"), (3, "quarantined"), (4, "noted")]
     assert "f, line 1" in checked.flaws[1].message
 
 
@@ -54,7 +54,7 @@ def test_dangling_ids_are_left_out():
         labels=[Label("9", "a", 1), Label("1", "z", 1), Label("1", "a", 1)], exclusions=[Exclusion("1", "z")]
     )
     assert (len(checked.labels), checked.exclusions) == (1, ())
-    assert told(checked) == [(1, "quarantined"), (2, "quarantined"), (1, "quarantined")]
+    assert messages_of(checked) == [(1, "quarantined"), (2, "quarantined"), (1, "quarantined")]
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_doubled_pairs_are_merged_and_of_conflicting_grades_the_highest_stands()
         ]
     )
     assert [row.value for row in checked.labels] == [Label("1", "a", 3), Label("1", "a", 2, "dev")]
-    assert told(checked)[:3] == [(2, "noted"), (3, "cleaned"), (4, "cleaned")]
+    assert messages_of(checked)[:3] == [(2, "noted"), (3, "cleaned"), (4, "cleaned")]
     assert "leaks" in checked.flaws[-1].message
 
 
 def test_queries_without_labels_or_hope_are_counted_in_one_note_each():
     queries = [Query(str(number), f"q{number}") for number in range(20)]
     checked = check(queries, [Label("0", "a", 0), Label("1", "a", 1)])
-    assert told(checked) == [(3, "noted"), (1, "noted")]
+    assert messages_of(checked) == [(3, "noted"), (1, "noted")]
     assert checked.flaws[0].message.startswith("18 queries ('2', '3', '4', '5', '6', ...) have no judgement")
     assert len(checked.unlabelled) == 18
 
@@ -100,13 +100,13 @@ def test_spans_are_held_against_the_text():
     ]
     checked = check(labels=[Label("1", "a", 1)], spans=spans)
     assert [row.value for row in checked.spans] == [Span("1", "a", 4, 7, "two")]
-    assert told(checked) == [(2, "cleaned"), (2, "noted"), (3, "quarantined"), (4, "quarantined"), (5, "noted")]
+    assert messages_of(checked) == [(2, "cleaned"), (2, "noted"), (3, "quarantined"), (4, "quarantined"), (5, "noted")]
     assert len(check(spans=[Span("1", "a", 0, 3, "two")], item_text=None).spans) == 1
 
 
 def test_an_excluded_document_that_is_relevant_is_noted():
     checked = check(labels=[Label("1", "a", 1)], exclusions=[Exclusion("1", "a"), Exclusion("1", "a")])
-    assert (len(checked.exclusions), told(checked)) == (1, [(1, "noted"), (2, "noted")])
+    assert (len(checked.exclusions), messages_of(checked)) == (1, [(1, "noted"), (2, "noted")])
 
 
 def test_flaws_of_the_source_are_passed_on():

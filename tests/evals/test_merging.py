@@ -18,7 +18,7 @@ from evals.judging.merging import WouldOverwrite, merge_judgements
 from evals.labels import query_sets
 from evals.schema import QuerySet
 from evals.types import Label, MergedFrom, MergeRule
-from tests.evals.archives import backed_up, changed, filled, of
+from tests.evals.archives import back_up, fill_collection, member_of, modify
 from tests.store.making import fresh, some_name
 
 MADE_UP = [
@@ -39,7 +39,7 @@ OF_A_MERGE = MergedFrom(query_set="default", splits={"test": MergeRule(models=Tr
 
 def judge(store, name):
     """Fill a collection, whose set "judged" gets a label that only a merge knows of."""
-    filled(store, name)
+    fill_collection(store, name)
     view = fresh(store, name)
     (item,) = bridge.run(read_items(store, view, ["d00005"])).values()
     bridge.run(save_judgements(store, name, [Judgement("q1", item.id, "llm:m", 3, item.version, is_model=True)]))
@@ -57,14 +57,14 @@ def sound(store, tmp_path_factory):
     """The name of such a collection that nobody changes, and a backup of it."""
     name = some_name()
     judge(store, name)
-    return name, backed_up(store, tmp_path_factory.mktemp("sound") / "a.tar", name).path
+    return name, back_up(store, tmp_path_factory.mktemp("sound") / "a.tar", name).path
 
 
 def labels(store, name):
     return bridge.run(query_sets.load(store, name, name="judged")).labels
 
 
-def kept(store, name, query_set):
+def query_set_of(store, name, query_set):
     """What the column holds, and whether that is SQL's NULL."""
 
     async def read():
@@ -80,19 +80,19 @@ def kept(store, name, query_set):
 
 @pytest.mark.slow
 def test_a_merged_set_that_was_restored_is_merged_into_without_a_question(store, name, judged, tmp_path):
-    path = backed_up(store, tmp_path / "a.tar", name).path
+    path = back_up(store, tmp_path / "a.tar", name).path
     other = f"{name} b"
     bridge.run(backup.restore_backup(store, path, name=other))
-    assert kept(store, other, "judged") == (OF_A_MERGE.model_dump(), False)
+    assert query_set_of(store, other, "judged") == (OF_A_MERGE.model_dump(), False)
     bridge.run(merge_judgements(store, fresh(store, other), "judged", split="train"))
     assert {judged} <= set(labels(store, other))
 
 
 @pytest.mark.slow
 def test_where_no_merge_was_nothing_comes_back(store, name, judged, tmp_path):
-    path = backed_up(store, tmp_path / "a.tar", name).path
+    path = back_up(store, tmp_path / "a.tar", name).path
     bridge.run(backup.restore_backup(store, path, name=f"{name} b"))
-    assert kept(store, f"{name} b", "default") == (None, True)
+    assert query_set_of(store, f"{name} b", "default") == (None, True)
 
 
 FLAW = {"of": "labels", "place": "", "message": "m", "outcome": "noted", "subject": "q1"}
@@ -111,14 +111,14 @@ def test_a_backup_that_makes_it_up_is_refused(store, sound, column, made_up, tol
     name, whole = sound
 
     def change(members):
-        piece = of("query_sets", members)
+        piece = member_of("query_sets", members)
         lines = [line.split(b"\t") for line in members[piece].rstrip(b"\n").split(b"\n")]
         at = lines[0].index(column)
         for line in lines[1:]:
             line[at] = json.dumps(made_up).encode()
         members[piece] = b"".join(b"\t".join(line) + b"\n" for line in lines)
 
-    path = changed(whole, change)
+    path = modify(whole, change)
     with pytest.raises(InputError, match=rf"{told}\. Nothing"):
         bridge.run(backup.restore_backup(store, path, name=f"{name} b"))
     with pytest.raises(InputError, match=rf"{told}\. Nothing"):

@@ -6,6 +6,7 @@ They are registered in this process. `tests/drills/packaging/test_contributed.py
 from __future__ import annotations
 
 import sys
+import uuid
 from pathlib import Path
 from types import ModuleType
 
@@ -28,13 +29,17 @@ from evals.sources import source_from, sources
 from tests.contributed import ROOT, examples
 from tests.docs_pages import reference
 from tests.fakes import HashingEmbedder, rows
+from workbench.notebooks.cells import kinds, ordered_kinds
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.output import Table
+from workbench.notebooks.runner import Runner
 from workbench.screens import registry
 from workbench.services.form_fields import form_fields
 
 EXAMPLES = examples()
-NAMES = {"leg": "substring", "fusion": "discount", "source": "text_lines"}
+NAMES = {"leg": "substring", "fusion": "discount", "source": "text_lines", "cell": "query_kinds"}
 PAGE = "page"
-REGISTRIES = (legs, fusions, sources)
+REGISTRIES = (legs, fusions, sources, kinds)
 
 
 @pytest.fixture
@@ -112,6 +117,19 @@ def test_a_form_offers_the_new_ones_with_their_descriptions() -> None:
     shortest = next(each for each in form_fields(legs["substring"]) if each.name == "shortest")
     assert (shortest.kind, shortest.default, shortest.least) == ("whole", 3, 1)
     assert shortest.help == "Queries of fewer characters find nothing."
+
+
+@pytest.mark.usefixtures("contributed")
+def test_the_cell_counts_the_queries_of_each_kind(store: Store) -> None:
+    notebook = Notebook.parse('```notebook\ncollection = "kettles"\n```\n\n```query_kinds\nleast = 1\n```\n')
+    (state,) = bridge.run(Runner(store, notebook, key=uuid.uuid4().hex).run())
+    assert state.output, state.problem
+    (table,) = state.output.blocks
+    assert isinstance(table, Table)
+    counted = sum(int(cells[1].text) for cells in table.rows)
+    assert 0 < counted <= len(bridge.run(query_sets.load(store, "kettles")).queries)
+    assert "query_kinds" in ordered_kinds()
+    assert kinds["query_kinds"].place > kinds["judge"].place
 
 
 def draw(path: str) -> None:

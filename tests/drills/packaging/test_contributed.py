@@ -9,7 +9,7 @@ import pytest
 from tests.contributed import examples, installed, run
 from tests.effort import TIMES
 
-KINDS = ("substring", "discount", "text_lines")  # what the examples register
+KINDS = ("substring", "discount", "text_lines", "query_kinds")  # what the examples register
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def test_two_ways_that_find_alike_are_told_apart_by_their_names() -> None:
     ("result", "words"),
     [
         (cut(HITS, 0.0, 3)[0], "only the first 3 are shown"),
-        (cut(HITS, 0.5, 9)[0], "its score is below 0.5, the least that is asked for"),
+        (cut(HITS, 0.75, 9)[0], "its score is below 0.75, the least that is asked for"),
         (reranked(OverlapReranker(top_k=4)), "only the first 4 are kept"),
         (reranked(ScoreReranker(min_score=0.8)), "its score is below 0.8, the least that is asked for"),
         (roll_up(HITS, Rollup(), 1, None), "another passage of its document stands for it"),

@@ -40,9 +40,12 @@ RANKING: Final = (
 # What of these packages decides no ranking: processes, rights, clusters' states, the trash, and words of errors.
 APART: Final = (
     "core/pipeline/cost_estimate.py",
+    "core/store/attached/discovery.py",
     "core/store/attached/index_advice.py",
     "core/store/attached/staleness.py",
+    "core/store/browse.py",
     "core/store/db_errors.py",
+    "core/store/demo_role.py",
     "core/store/grants.py",
     "core/store/node_watch.py",
     "core/store/readable_tables.py",
@@ -51,6 +54,7 @@ APART: Final = (
     "core/store/trash.py",
     "core/store/trash_entries.py",
     "core/store/verify.py",
+    "evals/runs/cell_outputs.py",
 )
 SAYS: Final = "about"  # the class variable in which a plug-in describes itself
 KEPT: Final = "ranking-code.json"  # in the home folder

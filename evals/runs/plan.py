@@ -93,7 +93,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchState:
+class PlanInputs:
     """What all leg runs of a plan depend on, besides their own options.
 
     `state` identifies the collection's content and the code: results kept under another one are not used. `queries` is
@@ -164,7 +164,7 @@ class RunPlan:
     context: RequestContext
     split: QuerySplit
     subject: RunSubject
-    inputs: SearchState
+    inputs: PlanInputs
     options: EvalOptions
     runs: tuple[PlannedRun, ...]
     kept: Mapping[str, Run] = field(default_factory=dict)
@@ -225,7 +225,7 @@ def is_fused(variant: Variant) -> bool:
     return variant.parents != "replace" and all(getattr(variant, stage) is None for stage in PER_QUERY)
 
 
-def share_legs(runs: Sequence[PlannedRun], inputs: SearchState) -> tuple[FusedVariant, ...]:
+def share_legs(runs: Sequence[PlannedRun], inputs: PlanInputs) -> tuple[FusedVariant, ...]:
     """Each variant with the leg runs that it is computed from: legs that find the same share one, the deepest."""
     digests = [[leg_digest(run.deepened, leg, inputs) for leg in run.deepened.legs] for run in runs]
     deepest: dict[str, int] = {}
@@ -250,7 +250,7 @@ def options_of(leg: Leg) -> dict[str, Any]:
     return {key: value for key, value in LEGS.write(leg).items() if key not in NOT_OF_THE_LEG}
 
 
-def leg_digest(variant: Variant, leg: Leg, inputs: SearchState) -> str:
+def leg_digest(variant: Variant, leg: Leg, inputs: PlanInputs) -> str:
     """Of all that decides what a leg finds, its depth excepted."""
     condition = variant.filter.model_dump(mode="json", by_alias=True) if variant.filter else None
     model = inputs.model_of(variant, leg)

@@ -29,7 +29,7 @@ from evals.runs.checkpoints import Batches
 from evals.runs.code_digest import ranking_code
 from evals.runs.dask_runs import DaskWorkers, cluster_for
 from evals.runs.fused_runs import FusedRunner
-from evals.runs.plan import EvalOptions, PlannedRun, RunPlan, SearchState, deepened, options_of, queries_digest
+from evals.runs.plan import EvalOptions, PlanInputs, PlannedRun, RunPlan, deepened, options_of, queries_digest
 from evals.runs.provenance import content_of, environment, server_mark, variant_mark, vector_mark
 from evals.runs.queries import MissingLegProbe, time_queries
 from evals.runs.query_runs import QueryRunner
@@ -68,7 +68,7 @@ async def plan_runs(
         runs.append(PlannedRun(variant, deepened(variant, options.depth) if options.depth else variant, identity))
     models = {each.chunks: search_target(store, view, each.chunks).model for each in variants}
     marks = {model: vector_mark(server, model) for model in {*models.values(), *(each.model for each in variants)}}
-    inputs = SearchState(view.name, state, queries, models, marks)
+    inputs = PlanInputs(view.name, state, queries, models, marks)
     kept = {}
     for each in [] if options.again else runs:
         run = await run_store.get(store, each.id)

@@ -28,9 +28,9 @@ from core.variant import LateChunking, Rollup, Variant
 from evals.runs.plan import (
     DEEPEST,
     EvalOptions,
+    PlanInputs,
     PlannedRun,
     RunPlan,
-    SearchState,
     deepened,
     is_fused,
     leg_digest,
@@ -38,7 +38,7 @@ from evals.runs.plan import (
 )
 from evals.types import QuerySplit
 
-STATE = SearchState("books", "state", "queries", {"default": "small", "items": "small"})
+STATE = PlanInputs("books", "state", "queries", {"default": "small", "items": "small"})
 LEGS = (VectorLeg(), VectorLeg(exact=True), FulltextLeg(), TrigramLeg(), Bm25Leg())
 
 
@@ -204,9 +204,9 @@ def test_weight_label_depth_and_all_that_follows_the_legs_make_no_other_leg_run(
         digest(FuzzyLeg()),
         digest(Bm25Leg(), chunks="items"),
         digest(Bm25Leg(), filter=filter_from({"field": "year", "gt": 2000})),
-        digest(Bm25Leg(), SearchState("films", "state", "queries", STATE.models)),
-        digest(Bm25Leg(), SearchState("books", "changed", "queries", STATE.models)),
-        digest(Bm25Leg(), SearchState("books", "state", "others", STATE.models)),
+        digest(Bm25Leg(), PlanInputs("films", "state", "queries", STATE.models)),
+        digest(Bm25Leg(), PlanInputs("books", "changed", "queries", STATE.models)),
+        digest(Bm25Leg(), PlanInputs("books", "state", "others", STATE.models)),
     ],
 )
 def test_whatever_decides_what_is_found_makes_another_leg_run(other):

@@ -204,7 +204,7 @@ LEAST_TOLD = 0.01  # of the queries without a result, where it is said beside a 
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreCell:
+class Score:
     """A run's mean of a metric with its interval; `judged` is the share of the counted hits that have a label.
 
     None: too few queries for an interval, or a metric that no labels of items belong to. `beyond` says that the metric
@@ -219,6 +219,20 @@ class ScoreCell:
     beyond: bool = False
     deep: bool = False
     empty: float = 0.0
+
+    @property
+    def text(self) -> str:
+        return f"{self.mean:.3f}"
+
+    @property
+    def interval(self) -> str:
+        """0.480 to 0.550; empty where it is not known."""
+        return "" if self.low is None or self.high is None else f"{self.low:.3f} to {self.high:.3f}"
+
+    @property
+    def brackets(self) -> str:
+        """The interval where there is little room: [0.48, 0.55]."""
+        return "" if self.low is None or self.high is None else f"[{self.low:.2f}, {self.high:.2f}]"
 
     @property
     def badge(self) -> str:
@@ -265,7 +279,7 @@ class Board(Displayable):
         self._scores = [self._scored(run, chunk_labels or {}, labels) for run in self.runs]
         self._pairs: dict[str, Pairs] = {}
         self._findings: dict[tuple[str, str], dict[str, Finding]] = {}
-        self._cells: dict[str, dict[str, ScoreCell]] = {}
+        self._cells: dict[str, dict[str, Score]] = {}
         self._coverage: dict[tuple[str, int | None], dict[str, float]] = {}
         self._weights = {query.id: query.weight for query in split.queries.values()}
 
@@ -316,13 +330,13 @@ class Board(Displayable):
     def run(self, name: str) -> Run:
         return self.runs[self._place(name)]
 
-    def cells(self, metric: str) -> dict[str, ScoreCell]:
+    def cells(self, metric: str) -> dict[str, Score]:
         """Each run's mean with its interval."""
         if metric not in self._cells:
             self._cells[metric] = self._made(metric, self.queries(metric))
         return self._cells[metric]
 
-    def by(self, metric: str, what: str = "kind") -> dict[str, dict[str, ScoreCell]]:
+    def by(self, metric: str, what: str = "kind") -> dict[str, dict[str, Score]]:
         """The same for the queries of each kind, or of each tag: group, then run."""
         groups = self.groups[what]
         scored = set(self.queries(metric))
@@ -333,7 +347,7 @@ class Board(Displayable):
     def groups(self) -> dict[str, dict[str, tuple[str, ...]]]:
         return {"kind": self.split.kinds, "tag": self.split.tags}
 
-    def _made(self, metric: str, ids: Sequence[str]) -> dict[str, ScoreCell]:
+    def _made(self, metric: str, ids: Sequence[str]) -> dict[str, Score]:
         place = {query: at for at, query in enumerate(self.queries(metric))}
         chosen = [place[query] for query in ids]
         rows, weights = self.values(metric)[:, chosen], self.weights(metric)[chosen]
@@ -351,7 +365,7 @@ class Board(Displayable):
         means = np.average(rows, axis=1, weights=weights).tolist()
         judged = [self._judged(run, metric, ids) for run in self.runs]
         return {
-            run.name: ScoreCell(
+            run.name: Score(
                 means[at],
                 finite(low[at]),
                 finite(high[at]),
@@ -572,12 +586,12 @@ def board_table(board: Board) -> Table:
     subject, first = board.runs[0].subject, board.metrics[0]
     costs: dict[str, list[TableCell]] = {"p50 ms": [_milliseconds(board, name) for name in board.names]}
     if any(run.failures for run in board.runs):
-        costs["failed"] = [TableCell(str(len(run.failures))) for run in board.runs]
+        costs["failed"] = [TableCell.of(len(run.failures)) for run in board.runs]
     rows = tuple(
         (name, *(_score(board, metric, name) for metric in board.metrics), _judged(board, first, name), *spent)
         for name, *spent in zip(board.names, *costs.values(), strict=True)
     )
-    return Table(
+    return Table.of(
         f"{subject.collection}, {len(board.queries(first))} queries of {subject.split}",
         ("variant", *board.metrics, f"judged {first}", *costs),
         rows,
@@ -596,13 +610,12 @@ def _notes(board: Board) -> Iterator[str]:
 def _score(board: Board, metric: str, name: str) -> TableCell:
     cell = board.cells(metric).get(name)
     if cell is None:
-        return TableCell("-")
+        return TableCell(text="-")
     finding = board.finding(metric, name)
-    interval = "" if cell.low is None or cell.high is None else f"[{cell.low:.2f}, {cell.high:.2f}]"
     mark = " ".join(filter(None, (MARKS[finding.verdict] if finding else "", cell.badge)))
     strong = len(board.names) > 1 and name in board.best(metric)
     hint = finding.sentence if finding else "what the others are compared with" if len(board.names) > 1 else ""
-    return TableCell(f"{cell.mean:.3f}", f"{interval} {mark}".strip(), strong, hint)
+    return TableCell(text=cell.text, aside=f"{cell.brackets} {mark}".strip(), strong=strong, hint=hint)
 
 
 def _judged(board: Board, metric: str, name: str) -> str:
@@ -613,5 +626,6 @@ def _judged(board: Board, metric: str, name: str) -> str:
 def _milliseconds(board: Board, name: str) -> TableCell:
     latency = board.run(name).latency
     if latency is None:
-        return TableCell("-")
-    return TableCell(f"{latency.p50:.1f}", hint=f"p95 {latency.p95:.1f} ms; {latency.queries} queries, asked alone")
+        return TableCell(text="-")
+    hint = f"p95 {latency.p95:.1f} ms; {latency.queries} queries, asked alone"
+    return TableCell(text=f"{latency.p50:.1f}", hint=hint)

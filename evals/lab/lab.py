@@ -359,7 +359,7 @@ class Lab(Displayable):
 
     def tables(self) -> tuple[Table, ...]:
         if self.closed:
-            return (Table(f"{self.collection} (closed)"),)
+            return (Table.of(f"{self.collection} (closed)"),)
         ground = self._ground()
         told = bridge.run(summary(self.store, ground.view))
         facts = {

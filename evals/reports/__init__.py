@@ -13,12 +13,11 @@ from core.errors import InputError
 from evals.evaluation.board import Board
 from evals.reports.build import report
 from evals.reports.html_page import render_html
-from evals.reports.model import Document, Limits, Part, Report
+from evals.reports.model import Limits, Part, Report
 from evals.reports.query_details import documents
 from evals.reports.text_formats import render_latex, render_markdown
 
 __all__ = [
-    "Document",
     "Limits",
     "Part",
     "Report",

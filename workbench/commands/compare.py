@@ -67,31 +67,22 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
 
 def _show_comparison(board: Board, metric: str, by: str) -> None:
     from evals.evaluation.compare_runs import compared
+    from evals.presentation.comparison import comparison
 
     other, one = board.names  # B is the baseline, and stands first
-    made = compared(board, metric, by)
-    output.notice(f"{metric}: {made.finding.sentence}")
-    cells = board.cells(metric)
-    rows = [(name, output.figure(cells[name])) for name in (one, other) if name in cells]
-    rows += [("won, equal, lost", f"{made.wins}, {made.ties}, {made.losses}")]
+    shown = comparison(board, compared(board, metric, by), metric)
+    output.notice(shown.headline)
+    known, scores = shown.finding.difference, board.cells(metric)
+    rows = [(name, f"{scores[name].text} {scores[name].brackets}".strip()) for name in (one, other) if name in scores]
+    rows += [("won, equal, lost", f"{known.wins}, {known.ties}, {known.losses}")]
     output.table(f"{one} against {other}", ("", metric), rows)
     groups = [
-        (each.group or "(none)", each.finding.difference.queries, output.verdict(each.finding)) for each in made.groups
+        (each.group or "(none)", each.finding.difference.queries, output.verdict(each.finding)) for each in shown.groups
     ]
     if groups:
         output.table(f"By {by} of query", (by, "queries", f"{one} is"), groups, right=("queries",))
-    mine, theirs = board.of(one, metric), board.of(other, metric)
-    deciding = [
-        (
-            each.query,
-            board.split.queries[each.query].text,
-            f"{mine[each.query]:.3f}",
-            f"{theirs[each.query]:.3f}",
-            f"{each.difference:+.3f}",
-        )
-        for each in made.deciding
-    ]
-    if deciding:
+    if shown.deciding:
+        deciding = [[cell.text for cell in row] for row in shown.deciding_table().rows]
         output.table("The queries that decide", ("id", "query", one, other, "difference"), deciding)
 
 
@@ -123,6 +114,9 @@ def _alike(values: Mapping[str, float]) -> int:
 
 
 def _plain_pair(found: RunPair, by: str) -> dict[str, Any]:
+    from evals.evaluation.compare_runs import compared
+    from evals.presentation.comparison import comparison
+
     one, other = found.runs
     told: dict[str, Any] = {"runs": [{"name": run.name, "id": run.id} for run in (one, other)]}
     if found.board is None:
@@ -130,22 +124,5 @@ def _plain_pair(found: RunPair, by: str) -> dict[str, Any]:
         means = {name: _mean(values) for name, values in measures.items()}
         return {**told, "overlap": means, "by query": measures}
     board = found.board
-    return {**told, "metrics": {metric: _plain_comparison(board, metric, by) for metric in board.metrics}}
-
-
-def _plain_comparison(board: Board, metric: str, by: str) -> dict[str, Any]:
-    from evals.evaluation.compare_runs import compared
-
-    made = compared(board, metric, by)
-    texts = board.split.queries
-    return {
-        "sentence": made.finding.sentence,
-        "verdict": str(made.finding.verdict),
-        "difference": made.finding.difference,
-        "groups": made.groups,
-        "deciding": [
-            {"query": each.query, "text": texts[each.query].text, "difference": each.difference}
-            for each in made.deciding
-        ],
-        "by query": {each.query: each.difference for each in made.queries},
-    }
+    shown = {metric: comparison(board, compared(board, metric, by), metric) for metric in board.metrics}
+    return {**told, "metrics": {metric: each.document() for metric, each in shown.items()}}

@@ -21,12 +21,12 @@ from rich.table import Table
 if TYPE_CHECKING:
     from core.progress import Listener
     from core.types import Flaw
-    from evals.evaluation.board import Board, ScoreCell
+    from evals.evaluation.board import Board
+    from evals.presentation.types import Output
     from evals.runs.exchange import ForeignRun
     from evals.statistics.verdicts import Finding
     from evals.suites.run_suite import SuiteResult, TargetResult
     from evals.tuning.workflow import TunedVariant
-    from workbench.notebooks.output import Output
     from workbench.notebooks.runner import CellResult
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and sentences.")]
@@ -213,58 +213,48 @@ OUTCOMES = {"passed": "ok", "failed": "FAILED", "error": "ERROR"}
 
 def show_board(board: Board, on: Console | None = None) -> None:
     """The table and what to know before it is believed."""
-    subject, first = board.runs[0].subject, board.metrics[0]
-    failed = any(run.failures for run in board.runs)
+    from evals.presentation.leaderboard import leaderboard
+    from evals.statistics.verdicts import MARKS, legend
+
+    shown = leaderboard(board, doubts=False)
+    several, first = len(shown.names) > 1, shown.metrics[0].name
+    failed = any(row.failed for row in shown.rows)
     judged, times = f"judged\n{first}", "p50 /\np95 ms"
     costs = (times, *(("failed",) if failed else ()))
-    columns = ("variant", *board.metrics, f"against\n{board.baseline}", judged, *costs)
-    rows = [_row(board, name, failed=failed) for name in board.names]
-    title = f"{subject.collection}, {len(board.queries(first))} queries of {subject.split}"
-    table(title, columns, rows, right=costs, spare=(judged, times, *board.metrics[:0:-1]), on=on)
-    if len(board.names) > 1:
-        from evals.statistics.verdicts import legend
-
-        notice(legend(board.baseline))
-    if not all(run.latency for run in board.runs if run.variant):
+    columns = ("variant", *(metric.name for metric in shown.metrics), f"against\n{shown.baseline}", judged, *costs)
+    rows = []
+    for row in map(shown.row, shown.names):
+        cells = []
+        for metric in shown.metrics:
+            score, finding = row.scores.get(metric.name), row.findings.get(metric.name)
+            if score is None:
+                cells.append("-")
+                continue
+            marks = "*" if several and row.name in metric.top else ""
+            marks += MARKS[finding.verdict] if finding else ""
+            cells.append("\n".join(filter(None, (f"{score.text} {marks} {score.badge}".strip(), score.brackets))))
+        score, finding = row.scores.get(first), row.findings.get(first)
+        rows.append((
+            row.name,
+            *cells,
+            verdict(finding).replace(" ", "\n") if finding else "-",
+            "-" if score is None or score.judged is None else f"{score.judged:.0%}",
+            f"{row.latency.p50:.1f} /\n{row.latency.p95:.1f}" if row.latency else "-",
+            *((str(row.failed),) if failed else ()),
+        ))  # fmt: skip
+    title = f"{shown.collection}, {shown.scored_queries} queries of {shown.split}"
+    table(title, columns, rows, right=costs, spare=(judged, times, *columns[len(shown.metrics) : 1 : -1]), on=on)
+    if several:
+        notice(legend(shown.baseline))
+    if not all(row.latency for row in shown.rows if row.toml):
         notice("A time that is missing was not taken: --time-live, or time_live in a suite, asks queries alone.")
-    for warned in board.warnings:
+    for warned in shown.warnings:
         notice(f"Note: {warned.message}")
-
-
-def _row(board: Board, name: str, *, failed: bool) -> list[str]:
-    first = board.metrics[0]
-    finding, latency = board.finding(first, name), board.run(name).latency
-    judged = board.cells(first)[name].judged if name in board.cells(first) else None
-    return [
-        name,
-        *(_cell(board, metric, name) for metric in board.metrics),
-        verdict(finding).replace(" ", "\n") if finding else "-",
-        "-" if judged is None else f"{judged:.0%}",
-        f"{latency.p50:.1f} /\n{latency.p95:.1f}" if latency else "-",
-        *((str(len(board.run(name).failures)),) if failed else ()),
-    ]
 
 
 def verdict(finding: Finding) -> str:
     mean = finding.difference.mean
     return f"{finding.verdict} {'' if mean is None else f'{mean:+.3f}'}".strip()
-
-
-def _cell(board: Board, metric: str, name: str) -> str:
-    from evals.statistics.verdicts import MARKS
-
-    cell = board.cells(metric).get(name)
-    if cell is None:
-        return "-"
-    marks = "*" if len(board.names) > 1 and name in board.best(metric) else ""
-    finding = board.finding(metric, name)
-    mean, *interval = figure(cell).split(" ", 1)
-    return "\n".join([f"{mean} {marks}{MARKS[finding.verdict] if finding else ''} {cell.badge}".strip(), *interval])
-
-
-def figure(cell: ScoreCell) -> str:
-    interval = "" if cell.low is None or cell.high is None else f" [{cell.low:.2f}, {cell.high:.2f}]"
-    return f"{cell.mean:.3f}{interval}"
 
 
 def show_result(result: TargetResult) -> None:
@@ -319,36 +309,9 @@ def show_gate(result: SuiteResult) -> None:
 
 def plain(board: Board) -> dict[str, Any]:
     """The table as JSON has it."""
-    subject = board.runs[0].subject
-    return {
-        "collection": subject.collection,
-        "query_set": subject.query_set,
-        "split": subject.split,
-        "queries": len(board.split.queries),
-        "baseline": board.baseline,
-        "best": {metric: board.best(metric) for metric in board.metrics},
-        "runs": [_plain_run(board, name) for name in board.names],
-        "warnings": board.warnings,
-    }
+    from evals.presentation.leaderboard import leaderboard
 
-
-def _plain_run(board: Board, name: str) -> dict[str, Any]:
-    run = board.run(name)
-    return {
-        "name": name,
-        "id": run.id,
-        "variant": run.variant.id if run.variant else None,
-        "metrics": {metric: board.cells(metric).get(name) for metric in board.metrics},
-        "findings": {metric: _plain_finding(board.finding(metric, name)) for metric in board.metrics},
-        "latency": run.latency,
-        "failed": len(run.failures),
-    }
-
-
-def _plain_finding(finding: Finding | None) -> dict[str, Any] | None:
-    if finding is None:
-        return None
-    return {"verdict": str(finding.verdict), "sentence": finding.sentence, "difference": finding.difference}
+    return leaderboard(board, doubts=False).document()
 
 
 def plain_result(result: TargetResult) -> dict[str, Any]:
@@ -379,21 +342,21 @@ def show_notebook(result: CellResult) -> None:
 
 
 def _show_output(output: Output) -> None:
-    from workbench.notebooks.export_jupyter import tables_of
-    from workbench.notebooks.output import Code, Figure, Hits, Said, Table
+    from evals.presentation.text import tables_of
+    from evals.presentation.types import Chart, Code, Text
 
     for block in output.blocks:
         match block:
-            case Said():
+            case Text():
                 _tell(block.text)
-            case Figure():
-                _tell(f"({block.says})")
+            case Chart():
+                _tell(f"({block.description})")
             case Code():
                 _tell(f"{block.title}:\n{block.text}")
-            case Table() | Hits():
+            case _:
                 for shown in tables_of(block):
-                    rows = [[getattr(cell, "plain", cell) for cell in row] for row in shown.rows]
-                    table(shown.title, shown.columns, rows, right=shown.right)
+                    rows = [[cell.plain for cell in row] for row in shown.rows]
+                    table(shown.title, shown.columns, rows, right=shown.numeric)
                     for note in shown.notes:
                         _tell(note)
 

@@ -234,57 +234,38 @@ def list_runs(
     rankbook runs list --collection handbook --split test -n 10 --json
     """
     from core import bridge
+    from evals.presentation.run_history import run_history
     from evals.runs import run_store
     from workbench.session import store
 
-    found = bridge.run(run_store.listed(store(output.notice), collection=collection, split=split, most=most))
+    history = run_history(
+        bridge.run(run_store.listed(store(output.notice), collection=collection, split=split, most=most))
+    )
     if as_json:
-        output.as_json([_plain(each) for each in found])
+        output.as_json([row.document() for row in history.rows])
         return
-    if not found:
+    if not history.rows:
         output.notice("There is no run yet. Make some with: rankbook eval handbook bm25 vector")
         return
     columns = ("id", "name", "over", "scores", "p95 ms", "queries", "failed", "made", "pinned as")
     spare = ("queries", "p95 ms", "failed", "made", "pinned as")
-    output.table("Runs", columns, [_row(each) for each in found], right=spare[:3], spare=spare)
-
-
-def _row(run: RunSummary) -> tuple[object, ...]:
-    from workbench.behind.runs.shown import badge, means
-
-    return (
-        run.id[:SHOWN],
-        f"{run.name}\n(deep)" if run.depth else run.name,
-        f"{run.subject.collection} v{run.subject.version},\n{run.subject.split}",
-        ",\n".join(f"{metric} {score:.3f} {badge(run, metric)}".strip() for metric, score in means(run).items()),
-        f"{run.latency.p95:.1f}" if run.latency else "-",
-        run.queries,
-        run.failed,
-        f"{run.made_at:%Y-%m-%d\n%H:%M}",
-        ",\n".join(run.pins),
-    )
-
-
-def _plain(run: RunSummary) -> dict[str, Any]:
-    from workbench.behind.runs.shown import means, subject
-
-    return {
-        "id": run.id,
-        "name": run.name,
-        "names": sorted(run.names),
-        **subject(run.subject),
-        "depth": run.depth,
-        "queries": run.queries,
-        "failed": run.failed,
-        "made_at": run.made_at,
-        "latency": run.latency,
-        "variant": run.variant.to_data() if run.variant else None,
-        "scores": means(run),
-        "intervals": {
-            name.removesuffix(" interval"): v for name, v in run.scores.items() if name.endswith(" interval")
-        },
-        "pins": run.pins,
-    }
+    rows = [
+        (
+            row.short_id,
+            f"{row.name}\n(deep)" if row.depth else row.name,
+            f"{row.collection} v{row.version},\n{row.split}",
+            ",\n".join(
+                f"{metric} {score:.3f} {row.badges.get(metric, '')}".strip() for metric, score in row.scores.items()
+            ),
+            f"{row.latency.p95:.1f}" if row.latency else "-",
+            row.queries,
+            row.failed,
+            f"{row.made_at:%Y-%m-%d\n%H:%M}",
+            ",\n".join(row.pins),
+        )
+        for row in history.rows
+    ]
+    output.table("Runs", columns, rows, right=spare[:3], spare=spare)
 
 
 @app.command()
@@ -307,8 +288,8 @@ def show(
     rankbook runs show main --worst 10
     """
     from core import bridge
+    from evals.presentation.run_history import history_row, subject_facts
     from evals.runs import run_store
-    from workbench.behind.runs.shown import badge, means, subject
     from workbench.session import store
 
     opened = store(output.notice)
@@ -316,17 +297,18 @@ def show(
     whole = bridge.run(run_store.load(opened, summary.id))
     found = _found(whole, query) if query is not None else []
     broken = _broken_down(opened, summary, metric, worst) if worst else {}
+    row = history_row(summary)
     if as_json:
         more = {**broken, "environment": whole.environment, "stages": whole.stage_latencies, "failures": whole.failures}
-        output.as_document({**_plain(summary), **more, "notes": whole.notes, "found": found})
+        output.as_document({**row.document(), **more, "notes": whole.notes, "found": found})
         return
     facts = {
-        **subject(summary.subject),
+        **subject_facts(summary.subject),
         "made": f"{summary.made_at:%Y-%m-%d %H:%M}",
         "asked for": f"{summary.depth} results, deep" if summary.depth else "as the variant ships",
         "pinned as": ", ".join(summary.pins),
         "evaluated also as": summary.other_names,
-        **{each: f"{score:.4f} {badge(summary, each)}".strip() for each, score in means(summary).items()},
+        **{each: f"{score:.4f} {row.badges.get(each, '')}".strip() for each, score in row.scores.items()},
     }
     output.table(f"{summary.name}, {summary.id[:SHOWN]}", ("", ""), list(facts.items()))
     _show_whole(whole)
@@ -365,12 +347,12 @@ def _broken_down(store: Store, run: RunSummary, metric: str, most: int) -> dict[
 
 
 def _show_broken_down(broken: dict[str, Any], metric: str) -> None:
-    from workbench.behind.runs.shown import interval, worst_rows
+    from workbench.behind.runs.shown import worst_rows
 
     if not broken:
         return
     rows = [
-        (each["kind"] or "(none)", each["queries"], f"{each['score'].mean:.3f}", interval(each["score"]))
+        (each["kind"] or "(none)", each["queries"], each["score"].text, each["score"].interval)
         for each in broken["by kind"]
     ]
     output.table("By kind of query", ("kind", "queries", metric, "interval"), rows, right=("queries", metric))
@@ -416,23 +398,23 @@ def diff(
     """
     from core import bridge
     from evals.evaluation.compare_runs import differences
+    from evals.presentation.run_history import run_history
     from evals.runs import run_store
-    from workbench.behind.runs.shown import means
     from workbench.session import store
 
     opened = store(output.notice)
     summaries = [bridge.run(run_store.find(opened, each, collection=collection)) for each in (one, other)]
     first, second = (bridge.run(run_store.load(opened, each.id)) for each in summaries)
     found = differences(first, second)
-    scored = [means(each) for each in summaries]
+    history = run_history(summaries)
     if as_json:
-        runs = [_plain(each) for each in summaries]
+        runs = [row.document() for row in history.rows]
         output.as_document({"runs": runs, "differences": found.rows, "changed_queries": found.changed})
         return
     names = tuple(f"{each.name} {each.id[:SHOWN]}" for each in summaries)
     rows: list[tuple[str, ...]] = [(row.where, row.one, row.other) for row in found.rows]
-    for metric in dict.fromkeys(key for each in scored for key in each):
-        values = [f"{each[metric]:.4f}" if metric in each else "-" for each in scored]
+    for metric in dict.fromkeys(metric for row in history.rows for metric in row.scores):
+        values = [f"{row.scores[metric]:.4f}" if metric in row.scores else "-" for row in history.rows]
         rows += [(metric, *values)] if values[0] != values[1] else []
     output.table("What differs", ("", *names), rows)
     output.notice(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from core.variant import Variant
     from evals.evaluation.board import Board
     from evals.evaluation.context import EvalContext
-    from evals.tuning.summary import SweepSummary
+    from evals.presentation.weight_surface import WeightSurface
     from evals.tuning.tuner import TuningResult
     from evals.tuning.workflow import TuningRequest
 
@@ -66,7 +66,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     from core import atomic_files, bridge
     from core.errors import InputError, SpecError
     from evals.evaluation.context import open_eval, tuning_split
-    from evals.tuning.summary import plain, summarised
+    from evals.presentation.weight_surface import weight_surface
     from evals.tuning.tuner import TuningProcedure
     from evals.tuning.workflow import TuningRequest, exclude_reported, tune_weights
     from workbench.commands.runtime import stoppable
@@ -93,9 +93,10 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     unwritten = [path for path in (html, save) if path is not None] if why_not else []
     reported = _reported(ground, base, tuned, report_split, asked, even_so=even_so, per_kind=per_kind, quiet=as_json)
     if as_json:
-        output.as_document({**plain(tuned), "reported": reported and output.plain(reported)})
+        document = weight_surface(base.name, tuned).document()
+        output.as_document({**document, "reported": reported and output.plain(reported)})
     else:
-        _show_sweep(summarised(tuned), base)
+        _show_sweep(weight_surface(base.name, tuned))
         for note in (*notes, *found.notes):
             output.notice(f"Note: {note}")
         if reported:
@@ -153,32 +154,30 @@ def _beside(base: Variant, tuned: TuningResult) -> list[Variant]:
     return [alike, *(each.but(name=name) for each, name in zip(alone, base.leg_names, strict=True))]
 
 
-def _show_sweep(summary: SweepSummary, base: Variant) -> None:
-    from evals.tuning.summary import shares
+def _show_sweep(surface: WeightSurface) -> None:
+    """The best of each fusion, the curve of two legs or the best points of more, the kinds, and what it all means."""
+    from evals.presentation.weight_surface import weights_text
 
-    rows = [(method, f"{mean:.3f}", shares(weights)) for method, mean, weights in summary.fusions]
-    title = f"{base.name}: {summary.metric} over {summary.queries} queries"
+    rows = [
+        (each.name, f"{each.means[each.best]:.3f}", weights_text(surface.weights_at(each.best, each)))
+        for each in surface.fusions
+    ]
+    title = f"{surface.name}: {surface.metric} over {surface.queries} queries"
     output.table(title, ("fusion", "in-sample best", "at"), rows, right=("in-sample best",))
-    _show_points(summary)
-    if len(summary.kinds) > 1:
-        kinds = [(each.kind or "(none)", each.queries, shares(each.weights)) for each in summary.kinds]
-        output.table("Best weights by kind of query, drawn to those for all", ("kind", "queries", "weights"), kinds)
-    for sentence in summary.sentences:
-        output.notice(sentence)
-
-
-def _show_points(summary: SweepSummary) -> None:
-    """The whole curve of two legs; of more the best points. * is the best, = is too close to it to tell."""
-    points = list(summary.points)
-    legs = tuple(points[0].weights)
-    if len(legs) > 2:
-        points = sorted(points, key=lambda point: (not point.best, -point.mean))[:TOP]
+    points = every = list(surface.points)
+    if len(surface.legs) > 2:
+        points = sorted(every, key=lambda point: (not point.best, -point.mean))[:TOP]
     low, high = min(point.mean for point in points), max(point.mean for point in points)
-    rows = []
+    curve = []
     for point in points:
         length = round(1 + (BAR - 1) * (point.mean - low) / (high - low)) if high > low else BAR
         mark = "*" if point.best else "=" if point.tied else ""
-        shares = (f"{weight:.3g}" for weight in point.weights.values())
-        rows.append((*shares, f"{point.mean:.3f}", mark, "#" * length))
-    title = "The curve" if len(legs) == 2 else f"The best {len(points)} of {len(summary.points):,} points"
-    output.table(title, (*legs, summary.metric, "", " "), rows, right=(*legs, summary.metric))
+        weights = (f"{weight:.3g}" for weight in point.weights.values())
+        curve.append((*weights, f"{point.mean:.3f}", mark, "#" * length))
+    title = "The curve" if len(surface.legs) == 2 else f"The best {len(points)} of {len(every):,} points"
+    output.table(title, (*surface.legs, surface.metric, "", " "), curve, right=(*surface.legs, surface.metric))
+    if len(surface.kinds) > 1:
+        kinds = [(each.kind or "(none)", each.queries, weights_text(each.weights)) for each in surface.kinds]
+        output.table("Best weights by kind of query, drawn to those for all", ("kind", "queries", "weights"), kinds)
+    for sentence in surface.sentences:
+        output.notice(sentence)

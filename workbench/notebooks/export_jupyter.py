@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Sequence
 from pathlib import Path
 from pprint import pformat
 from typing import Any
 
 from core.errors import RankbookError
-from evals import display as lab_tables
-from evals.display import as_html, as_text, printable
-from evals.reports import palette
+from evals.display import printable
+from evals.presentation import palette
+from evals.presentation.html import fragment
+from evals.presentation.text import text_of
+from evals.presentation.types import Block, Chart, Text
 from workbench.notebooks import markdown
 from workbench.notebooks.cells import PythonExport
 from workbench.notebooks.document import Cell, Notebook, Prose
 from workbench.notebooks.export_html import stale_sentence
-from workbench.notebooks.output import Code, Figure, Hits, Said, Table
 from workbench.notebooks.parsing import Meaning
 from workbench.notebooks.runner import CellResult
 
@@ -120,16 +120,16 @@ def _commented(said: str, source: str) -> str:
 def _outputs(result: CellResult | None) -> list[Json]:
     if result is None or (result.output is None and not result.problem):
         return []
-    said = [Said(text=f"It failed. {result.problem}")] if result.problem else []
+    state = [Text(text=f"It failed. {result.problem}")] if result.problem else []
     if result.stale:
-        said = [Said(text=f"Stale: {stale_sentence(result)}")]
-    blocks = [*said, *(result.output.blocks if result.output else ())]
+        state = [Text(text=f"Stale: {stale_sentence(result)}")]
+    blocks = [*state, *(result.output.blocks if result.output else ())]
     return [_display(block) for block in blocks]
 
 
-def _display(block: Said | Table | Figure | Hits | Code) -> Json:
-    shown: Json = {"text/plain": text_of(block), "text/html": html_of(block)}
-    if isinstance(block, Figure):
+def _display(block: Block) -> Json:
+    shown: Json = {"text/plain": text_of(block), "text/html": fragment(block)}
+    if isinstance(block, Chart):
         shown[PLOTLY] = {**_coloured(block.figure), "config": {"displayModeBar": False}}
     return {"output_type": "display_data", "metadata": {}, "data": shown}
 
@@ -142,55 +142,3 @@ def _coloured(value: Any) -> Any:
         return [_coloured(each) for each in value]
     found = _COLOUR.match(value) if isinstance(value, str) else None
     return palette.named()[found[1]][0] if found and found[1] in palette.named() else value
-
-
-def tables_of(block: Table | Hits) -> Iterator[lab_tables.Table]:
-    """As the Python API's tables, which know terminals and Jupyter."""
-    if isinstance(block, Table):
-        rows = tuple(tuple(lab_tables.TableCell(**dict(each)) for each in row) for row in block.rows)
-        yield lab_tables.Table(block.title, block.columns, rows, block.right, block.notes)
-        return
-    for column in block.columns:
-        graded = block.query_id is not None
-        found = tuple(
-            (
-                hit.rank,
-                f"{hit.score:.3f}",
-                hit.item,
-                "".join(text for text, _ in hit.snippet),
-                *(["unjudged" if hit.grade is None else hit.grade] if graded else []),
-            )
-            for hit in column.hits
-        )
-        title = f"{column.variant}: {block.query} ({column.milliseconds:.0f} ms)"
-        heads = ("", "score", "document", "text", *(["grade"] if graded else []))
-        nothing = () if found else ("Nothing was found.",)
-        yield lab_tables.Table(title, heads, found, ("", "score"), (*nothing, *column.notes))
-
-
-def text_of(block: Said | Table | Figure | Hits | Code) -> str:
-    """For whoever shows text alone."""
-    match block:
-        case Said():
-            return printable(block.text)
-        case Figure():
-            return printable(block.says)
-        case Code():
-            return f"{printable(block.title)}\n{block.text}"
-        case _:
-            return as_text(tuple(tables_of(block)))
-
-
-def html_of(block: Said | Table | Figure | Hits | Code) -> str:
-    match block:
-        case Said() if block.tone == "headline":
-            inner = f"<strong>{escape(printable(block.text))}</strong>"
-        case Said() | Figure():
-            inner = escape(text_of(block))
-        case Code():
-            inner = (
-                f"<details><summary>{escape(printable(block.title))}</summary><pre>{escape(block.text)}</pre></details>"
-            )
-        case _:
-            return as_html(tuple(tables_of(block)))
-    return f'<div class="tex2jax_ignore mathjax_ignore">{inner}</div>'

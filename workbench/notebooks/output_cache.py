@@ -22,10 +22,10 @@ from core.store.sanitize import cleaned
 from core.variant import Variant
 from evals import schema as tables
 from evals.evaluation.context import EvalContext
+from evals.presentation.types import Output
 from evals.runs.provenance import content_of, package_version, server_mark, variant_mark
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.cells.base import CellContext
-from workbench.notebooks.output import Output
 
 CELL: Final = "the cell was changed"
 CODE: Final = "another version of Rankbook made it"

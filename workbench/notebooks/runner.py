@@ -20,13 +20,13 @@ from core.progress import Listener, nobody
 from core.store.engine import Store
 from core.tasks import run_cancellable
 from evals.evaluation.context import EvalContext
+from evals.presentation.types import Output
 from workbench.behind.mishaps import sentence
 from workbench.notebooks import output_cache
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.cells.base import CellContext
 from workbench.notebooks.cost_notice import announced, unallowed
 from workbench.notebooks.document import Cell, Notebook
-from workbench.notebooks.output import Output
 from workbench.notebooks.output_cache import Contents, cache_key
 from workbench.notebooks.parsing import Meaning, meaning
 

@@ -6,8 +6,9 @@ import streamlit as st
 
 from core.errors import RankbookError
 from core.store.engine import Store
+from evals.presentation import palette
 from workbench.behind.search import finding
-from workbench.notebooks import files, named, session
+from workbench.notebooks import files, session
 from workbench.notebooks.files import shelf
 from workbench.notebooks.session import NotebookSession
 from workbench.ui import errors, may, place
@@ -35,7 +36,7 @@ def render(store: Store) -> None:
     notebook_acts.drawn(desk)
     _at()
     notebook_bar.draw(desk, said)
-    colours.in_view(named.styles(result.output for result in desk.results()))
+    colours.in_view(palette.styles_of(result.output for result in desk.results()))
     with st.container(key="book"):
         _where(desk)
         for part in desk.notebook.shown:

@@ -20,7 +20,8 @@ from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.schema import ItemRow, chunk_table
 from core.variant import Variant
-from evals.evaluation.board import Board, ScoreCell
+from evals.display import Table, TableCell
+from evals.evaluation.board import Board, Score
 from evals.evaluation.context import EvalContext, EvalOptions
 from evals.evaluation.evaluate import run_variants
 from evals.judging import judgements as judging
@@ -31,14 +32,14 @@ from evals.judging.merging import Agreed, SettledGrade, agreed, qrels, resolved,
 from evals.judging.pooling import Outlook, PooledPair, order_by_influence, pool
 from evals.judging.queue import QueueSpec
 from evals.metrics import scoring
-from evals.reports.model import line
+from evals.presentation.text import line
+from evals.presentation.types import Block, Text
 from evals.runs import run_store
 from evals.runs.types import Run
 from evals.schema import JudgementRow as StoredJudgement
 from evals.statistics.verdicts import Rules
 from evals.types import Grades, QuerySplit
 from evals.variants import every_name, resolve_variant
-from workbench.notebooks.output import Block, Said, Table, TableCell
 
 Form = Literal["trec", "beir"]
 LONGEST: Final = 120  # characters of a text in a table
@@ -104,7 +105,7 @@ class Figures:
         left = f"{pairs - judged:,} are left." if pairs > judged else "Nothing is left."
         return f"{judged:,} of the {pairs:,} pairs in the top {self.depth} are judged. {left}"
 
-    def scores(self) -> list[ScoreCell | None]:
+    def scores(self) -> list[Score | None]:
         if self.board is None:
             return [None] * len(self.names)
         cells = self.board.cells(self.metric)
@@ -173,51 +174,37 @@ def scores_table(found: Figures) -> Table:
     """How each run scores on the labels so far, what it scored on those that came along, and how much is judged."""
     at = f"judged@{found.depth}"
     columns = ("variant", found.metric, "labels alone", at)
-    rows = tuple(
-        (TableCell(text=name), _score(cell), _alone_cell(alone), _judged(covered))
-        for name, cell, alone, covered in zip(
-            found.names, found.scores(), found.labels_alone, found.by_run, strict=True
-        )
-    )
+    rows = []
+    for name, score, alone, covered in zip(found.names, found.scores(), found.labels_alone, found.by_run, strict=True):
+        mean = TableCell(text="-", hint="No query has a relevant document yet.")
+        if score is not None:
+            mean = TableCell(text=score.text, aside=score.brackets)
+        share = f"{covered.judged / covered.pairs:.0%}" if covered.pairs else "-"
+        judged = TableCell(text=share, aside=f"{covered.judged:,} of {covered.pairs:,}")
+        rows.append((name, mean, "-" if alone is None else f"{alone:.3f}", judged))
     note = (
         f"{found.metric}: on the labels with all judgements that hold; labels alone: without them. {at}: the share of "
         f"the first {found.depth} results that has a label or a judgement."
     )
-    return Table(title="Scores so far", columns=columns, rows=rows, right=columns[1:], notes=(note,))
-
-
-def _score(cell: ScoreCell | None) -> TableCell:
-    if cell is None:
-        return TableCell(text="-", hint="No query has a relevant document yet.")
-    known = cell.low is not None and cell.high is not None
-    return TableCell(text=f"{cell.mean:.3f}", beside=f"[{cell.low:.2f}, {cell.high:.2f}]" if known else "")
-
-
-def _alone_cell(alone: float | None) -> TableCell:
-    return TableCell(text="-" if alone is None else f"{alone:.3f}")
-
-
-def _judged(covered: Covered) -> TableCell:
-    share = f"{covered.judged / covered.pairs:.0%}" if covered.pairs else "-"
-    return TableCell(text=share, beside=f"{covered.judged:,} of {covered.pairs:,}")
+    return Table.of("Scores so far", columns, rows, columns[1:], (note,))
 
 
 def agreement_blocks(found: Agreed) -> Iterator[Block]:
     """How far people agree, what a model's grades are worth beside theirs, and what no longer holds."""
-    yield Said(text=found.people.sentence())
+    yield Text(text=found.people.sentence())
     if found.people.two:
         rows = [
             (f"{two.one} and {two.other}", two.shared, f"{two.same:.0%}", _figure(two.kappa), _figure(two.weighted))
             for two in found.people.two
         ]
         figures = ("both graded", "same grade", "kappa", "weighted kappa")
-        yield Table.made("Judges two by two", ("judges", *figures), rows, figures)
+        yield Table.of("Judges two by two", ("judges", *figures), rows, figures)
     if found.counts:
-        yield Table.made("Judgements that hold", ("judge", "judgements"), found.counts, ("judgements",))
+        yield Table.of("Judgements that hold", ("judge", "judgements"), found.counts, ("judgements",))
     for each in found.models:
-        yield Said(text=each.sentence(), tone="note")
+        yield Text(text=each.sentence(), tone="note")
     if found.standing.stale:
-        yield Said(text=found.standing.sentence(), tone="note")
+        yield Text(text=found.standing.sentence(), tone="note")
 
 
 def _figure(value: float | None) -> str:
@@ -229,7 +216,7 @@ def next_table(tasks: Sequence[Task]) -> Table:
         (line(task.query.text, LONGEST), task.query.kind, line(task.item.title or task.item.id, LONGEST))
         for task in tasks
     ]
-    return Table.made("Next to judge", ("query", "kind", "document"), rows)
+    return Table.of("Next to judge", ("query", "kind", "document"), rows)
 
 
 def plain(found: State) -> dict[str, Any]:

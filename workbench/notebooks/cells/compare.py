@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tomllib
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +16,16 @@ from evals.evaluation.board import Board
 from evals.evaluation.compare_runs import compared
 from evals.evaluation.context import EvalContext, EvalOptions
 from evals.evaluation.evaluate import evaluate_entries, foreign_runs
-from evals.lab.results import Compared
-from evals.measures import DEFAULT_METRIC, Metric
-from evals.reports.model import line
+from evals.measures import DEFAULT_METRIC
+from evals.presentation import charts
+from evals.presentation.comparison import comparison, rank_changes
+from evals.presentation.types import Block, Output, Text
 from evals.runs import run_store
 from evals.runs.types import Run
-from evals.statistics.comparison import PairComparison, QueryDifference
+from evals.statistics.comparison import PairComparison
 from evals.types import QuerySplit
 from evals.variants import every_name
-from workbench.notebooks.cells import compare_charts, moving
+from workbench.behind.weights import weighing
 from workbench.notebooks.cells.base import (
     CellContext,
     CellSpec,
@@ -37,8 +36,7 @@ from workbench.notebooks.cells.base import (
     known_metric,
     literal,
 )
-from workbench.notebooks.cells.evaluate import LONGEST_QUERY, outside
-from workbench.notebooks.output import Block, Output, Said, Table
+from workbench.notebooks.cells.evaluate import outside
 from workbench.notebooks.shared import Shared
 
 
@@ -59,21 +57,26 @@ class CompareCell(CellSpec):
         """Names may be those of kept runs, which only the database knows."""
 
     async def run(self, context: CellContext) -> Output:
-        board, made = await self.compared(context)
-        metric = board.metrics[0]
-        found = await moving.rank_changes(await context.ground(self), board, made)
-        counts = f"{made.system} won {made.wins} queries, lost {made.losses}, and {made.ties} were equal."
-        stood = moving.table(made, found)
+        board, pair = await self.compared(context)
+        ground, metric = await context.ground(self), board.metrics[0]
+        changes = rank_changes(board, pair, metric)
+        items = list(dict.fromkeys(each.item for rows in changes.values() for each in rows))
+        titles = dict(zip(items, await weighing.titles(ground, items), strict=True))
+        titled = {
+            query: [each.model_copy(update={"title": titles[each.item]}) for each in rows]
+            for query, rows in changes.items()
+        }
+        shown = comparison(board, pair, metric, titled)
+        tables = (shown.deciding_table(), shown.kinds_table(), shown.rank_table())
         blocks: list[Block] = [
-            Said(text=f"{metric}: {made.finding.sentence}", tone="headline"),
-            Said(text=counts),
-            compare_charts.differences(board, made, metric),
-            compare_charts.scatter(board, made, metric),
-            *map(Table.of, Compared(board, made, metric).tables()[1:]),
-            *([stood] if stood else []),
+            Text(text=shown.headline, tone="headline"),
+            Text(text=shown.counts),
+            charts.query_differences(shown),
+            charts.query_scores(shown),
+            *(table for table in tables if table is not None),
+            *(Text(text=warned.message, tone="note") for warned in board.warnings),
         ]
-        blocks += [Said(text=warned.message, tone="note") for warned in board.warnings]
-        values = {**plain(board, made, found), "searchable": await self._searchable(context, board)}
+        values = {**shown.cell_values(), "searchable": await self._searchable(context, board)}
         return Output(blocks=tuple(blocks), values=values)
 
     async def compared(self, context: CellContext) -> tuple[Board, PairComparison]:
@@ -168,52 +171,3 @@ async def _kept(context: CellContext, ground: EvalContext, split: QuerySplit, na
     except UnknownName as unknown:
         known = [*error.known, *unknown.known]
         raise UnknownName("variant, preset, leg, kept run or file", name, known) from None
-
-
-# -- for whoever draws or computes further -----------------------------------------------------------------------------
-
-
-def plain(board: Board, made: PairComparison, found: Mapping[str, Sequence[moving.HistoryStep]]) -> dict[str, Any]:
-    """The verdict in numbers, both scores of every query by falling difference, and how documents moved."""
-    metric = board.metrics[0]
-    difference = made.finding.difference
-    return {
-        "verdict": str(made.finding.verdict),
-        "difference": difference.mean,
-        "by query": {each.query: each.difference for each in made.queries},
-        "metric": metric,
-        "formula": Metric.parse(metric).explanation,
-        "system": made.system,
-        "baseline": made.baseline,
-        "finding": asdict(difference),
-        "sentence": made.finding.sentence,
-        "level": board.rules.level,
-        "queries": [_query(board, made, metric, each) for each in made.queries],
-        "groups": [
-            {
-                "by": each.by,
-                "name": each.group,
-                "verdict": str(each.finding.verdict),
-                "sentence": each.finding.sentence,
-                "finding": asdict(each.finding.difference),
-            }
-            for each in made.groups
-        ],
-        "deciding": [each.query for each in made.deciding],
-        "moved": {query: [asdict(each) for each in rows] for query, rows in found.items()},
-        "notes": [warned.message for warned in board.warnings],
-    }
-
-
-def _query(board: Board, made: PairComparison, metric: str, each: QueryDifference) -> dict[str, Any]:
-    asked = board.split.queries[each.query]
-    return {
-        "id": each.query,
-        "text": line(asked.text, LONGEST_QUERY),
-        "kind": asked.kind,
-        "tags": list(asked.tags),
-        "one": board.of(made.system, metric)[each.query],
-        "other": board.of(made.baseline, metric)[each.query],
-        "difference": each.difference,
-        "influence": each.influence,
-    }

@@ -14,11 +14,13 @@ from core.packing import ContextPack, PackedChunk, Packing, PackTrace
 from core.pipeline.retriever import search
 from core.tasks import side_by_side
 from core.variant import Variant
+from evals.display import Table
 from evals.evaluation import packed_contexts
 from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
 from evals.evaluation.packed_contexts import ContextPoint
-from evals.reports.charts import axis_of, layout_of, vertical
+from evals.presentation.charts import axis_of, layout_of, vertical
+from evals.presentation.types import Block, Chart, Code, Output, Text
 from evals.types import QuerySplit
 from workbench.notebooks.cells.base import (
     CellContext,
@@ -30,7 +32,6 @@ from workbench.notebooks.cells.base import (
     exactly_one,
     kinds,
 )
-from workbench.notebooks.output import Block, Code, Figure, Output, Said, Table
 
 TOGETHER = 4  # queries that are under way at once
 STEPS = 8  # budgets of the curve
@@ -105,20 +106,20 @@ class ContextCell(CellSpec):
         used = f"{pack.trace.tokens:,} of {self.budget:,} tokens"
         items = len({chunk.item_id for chunk in pack.chunks})
         said = f"{len(pack.chunks)} passages of {items} documents stand in the context: {used}."
-        blocks: list[Block] = [Said(text=said, tone="headline"), *self._gain(pack, what)]
+        blocks: list[Block] = [Text(text=said, tone="headline"), *self._gain(pack, what)]
         if pack.chunks:
             blocks += [_bar(pack, self.budget), _passages(pack)]
         if pack.trace.dropped:
             rows = [(each.id, each.role, each.reason) for each in pack.trace.dropped]
-            blocks.append(Table.made("What was left out", ("passage", "role", "why"), rows))
-        blocks += [Said(text=note, tone="note") for note in pack.trace.notes]
+            blocks.append(Table.of("What was left out", ("passage", "role", "why"), rows))
+        blocks += [Text(text=note, tone="note") for note in pack.trace.notes]
         return [*blocks, Code(title="The context as a model would read it", text=pack.context)]
 
     def _gain(self, pack: ContextPack, what: CellQuery) -> list[Block]:
         if not what.labelled:
             return []
         point = packed_contexts.scored(pack, self.budget, what.grades)
-        return [Said(text=f"It brings {point.gain_share:.0%} of the labelled gain of this query.")]
+        return [Text(text=f"It brings {point.gain_share:.0%} of the labelled gain of this query.")]
 
     async def _own_curve(self, ground: EvalContext, what: CellQuery, variant: Variant) -> tuple[ContextPoint, ...]:
         """What less and more room would bring of this query's labelled gain, from one pack with the most room."""
@@ -187,10 +188,10 @@ def _passage(chunk: PackedChunk, what: CellQuery) -> dict[str, Any]:
 
 def _passages(pack: ContextPack) -> Table:
     rows = [(at, chunk.role, f"{chunk.tokens:,}", str(chunk.citation)) for at, chunk in enumerate(pack.chunks, start=1)]
-    return Table.made("What stands in it", ("", "role", "tokens", "citation"), rows, ("", "tokens"))
+    return Table.of("What stands in it", ("", "role", "tokens", "citation"), rows, ("", "tokens"))
 
 
-def _bar(pack: ContextPack, budget: int) -> Figure:
+def _bar(pack: ContextPack, budget: int) -> Chart:
     """The budget as one bar, each passage its tokens' share."""
     traces = [
         {
@@ -213,10 +214,10 @@ def _bar(pack: ContextPack, budget: int) -> Figure:
         shapes=[end],
     )
     says = f"{pack.trace.tokens:,} tokens of a budget of {budget:,}, in {len(pack.chunks)} passages."
-    return Figure(title="The budget", says=says, figure={"data": traces, "layout": layout})
+    return Chart(title="The budget", description=says, figure={"data": traces, "layout": layout})
 
 
-def _curve_chart(curve: Sequence[ContextPoint], of: str, budget: int | None = None) -> Figure:
+def _curve_chart(curve: Sequence[ContextPoint], of: str, budget: int | None = None) -> Chart:
     """The mean share by budget; `budget` is marked in it."""
     trace = {
         "type": "scatter",
@@ -235,4 +236,4 @@ def _curve_chart(curve: Sequence[ContextPoint], of: str, budget: int | None = No
     )
     ends = f"{curve[0].gain_share:.0%} within {curve[0].budget:,.0f} tokens, {curve[-1].gain_share:.0%} within "
     says = f"Mean share of the labelled gain by budget over {of}: {ends}{curve[-1].budget:,.0f}."
-    return Figure(title=f"Gain by budget, {of}", says=says, figure={"data": [trace], "layout": layout})
+    return Chart(title=f"Gain by budget, {of}", description=says, figure={"data": [trace], "layout": layout})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,9 @@ from evals.evaluation.board import METRICS, Board, board_table
 from evals.evaluation.context import EvalContext, EvalOptions
 from evals.evaluation.cost_notice import searched
 from evals.evaluation.evaluate import evaluate
-from evals.reports import Limits, charts, report
-from evals.reports.model import ReportLine, Section, Value, line
+from evals.presentation import charts
+from evals.presentation.leaderboard import leaderboard
+from evals.presentation.types import Block, Output, Text
 from evals.runs import run_store
 from workbench.notebooks.cells.base import (
     CellContext,
@@ -29,10 +28,6 @@ from workbench.notebooks.cells.base import (
     known_metrics,
     literal,
 )
-from workbench.notebooks.output import Block, Figure, Output, Said, Table
-
-LONGEST_QUERY = 300  # characters of a text in the values
-SMALL = Limits(hits=1, rankings=1, texts=0)  # of the report's section only its charts are wanted
 
 
 @kinds.register("evaluate")
@@ -140,69 +135,12 @@ async def _kept(store: Store, name: str, collection: str, split: str) -> str | N
 
 def shown(board: Board, *, by_kind: bool = True) -> Output:
     """A board as a cell shows it."""
-    section = report([board], limits=SMALL).sections[0]
-    blocks: list[Block] = [
-        Said(text=section.headline, tone="headline"),
-        Table.of(board_table(board)),
-        *_charts(section, by_kind=by_kind),
-    ]
-    return Output(blocks=tuple(blocks), values=plain(board, section, by_kind=by_kind))
-
-
-def _charts(section: Section, *, by_kind: bool) -> Iterator[Figure]:
-    first = section.columns[0]
-    if len(section.lines) > 1:
-        yield Figure.of(charts.intervals(section, first), f"{first.metric} with intervals")
-    groups = charts.groups(section, first) if by_kind else None
+    scores = leaderboard(board, query_scores=True)
+    first = scores.metrics[0]
+    blocks: list[Block] = [Text(text=scores.headline, tone="headline"), board_table(board)]
+    if len(scores.rows) > 1:
+        blocks.append(charts.intervals(scores, first, f"{first.name} with intervals"))
+    groups = charts.groups(scores, first, f"{first.name} by kind of query") if by_kind else None
     if groups is not None:
-        yield Figure.of(groups, f"{first.metric} by kind of query")
-
-
-# -- for whoever draws or computes further -----------------------------------------------------------------------------
-
-
-def plain(board: Board, section: Section, *, by_kind: bool = True) -> dict[str, Any]:
-    """Scores by metric, variant and query, what is concluded of them, and which are too close to the best to tell."""
-    return {
-        "names": list(board.names),
-        "metrics": list(board.metrics),  # PostgreSQL does not keep the order of keys
-        "baseline": board.baseline,
-        "best": {metric: list(board.best(metric)) for metric in board.metrics},
-        "scores": {metric: {name: board.of(name, metric) for name in board.names} for metric in board.metrics},
-        "formulas": {column.metric: column.explanation for column in section.columns},
-        "lines": [_line(line, board.metrics) for line in section.lines],
-        "queries": {
-            query.id: {"text": line(query.text, LONGEST_QUERY), "kind": query.kind, "tags": list(query.tags)}
-            for query in board.split.queries.values()
-        },
-        "groups": [asdict(group) for group in section.groups] if by_kind else [],
-        "title": section.title,
-        "rules": section.rules,
-        "notes": [warned.message for warned in section.warnings],
-    }
-
-
-def _line(each: ReportLine, metrics: tuple[str, ...]) -> dict[str, Any]:
-    """A variant's row, best first by the first metric. Latencies are milliseconds a query."""
-    return {
-        "name": each.name,
-        "values": {metric: _value(each.values[metric]) for metric in metrics},
-        "p50": each.p50,
-        "p95": each.p95,
-        "megabytes": each.megabytes,
-        "failed": each.failed,
-    }
-
-
-def _value(value: Value) -> dict[str, Any]:
-    finding = value.finding
-    return {
-        "mean": value.mean,
-        "low": value.low,
-        "high": value.high,
-        "judged": value.judged,
-        "verdict": str(finding.verdict) if finding else "",
-        "sentence": finding.sentence if finding else "",
-        "doubts": list(value.doubts),
-        "badge": value.badge,
-    }
+        blocks.append(groups)
+    return Output(blocks=tuple(blocks), values=scores.cell_values(by_kind=by_kind))

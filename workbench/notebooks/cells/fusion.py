@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -14,7 +13,7 @@ from core.fusion.base import FUSIONS, spec_of
 from core.fusion.rank_based import RrfFusion
 from core.fusion.score_based import LinearFusion
 from core.variant import Variant
-from evals import display as lab_tables
+from evals.display import Table
 from evals.evaluation.board import board_table
 from evals.evaluation.context import EvalContext, EvalOptions
 from evals.evaluation.cost_notice import searched
@@ -22,9 +21,9 @@ from evals.evaluation.evaluate import evaluate
 from evals.lab import lab as lab_steps
 from evals.lab.results import LabSweep
 from evals.measures import DEFAULT_METRIC
-from evals.reports import weight_charts
-from evals.reports.build import weights_of
-from evals.tuning import summary as sweep_summary
+from evals.presentation.types import Block, Code, Output, Text
+from evals.presentation.weight_charts import weight_chart
+from evals.presentation.weight_surface import weight_surface
 from evals.tuning import workflow
 from evals.tuning.tuner import TuningProcedure
 from evals.tuning.workflow import exclude_reported
@@ -40,7 +39,6 @@ from workbench.notebooks.cells.base import (
     known_metric,
     literal,
 )
-from workbench.notebooks.output import Block, Code, Figure, Output, Said, Table
 
 
 @kinds.register("fusion")
@@ -89,7 +87,7 @@ class FusionCell(CellSpec):
         if made is not None:
             blocks.append(Code(title=f"{made.name}, as a variant to keep", language="toml", text=made.to_toml()))
         else:
-            blocks.append(Said(text=f"No variant was made of it. {problem}", tone="note"))
+            blocks.append(Text(text=f"No variant was made of it. {problem}", tone="note"))
         if self.confirm and made is not None:
             blocks += await self._confirmed(context, found, made)
         return Output(blocks=tuple(blocks), values=_plain(found))
@@ -145,8 +143,8 @@ class FusionCell(CellSpec):
         split = context.split(self, ground)
         board, _ = await evaluate(ground, [alike, *alone, made], split, wanted, progress=context.listener)
         finding = board.finding(board.metrics[0], made.name)
-        said = [Said(text=f"On {split.name}: {finding.sentence}", tone="plain")] if finding else []
-        return [*said, Table.of(board_table(board))]
+        said = [Text(text=f"On {split.name}: {finding.sentence}", tone="plain")] if finding else []
+        return [*said, board_table(board)]
 
     def python(self, told: PythonExport) -> str:
         legs = told.several(self.legs) if len(self.legs) > 1 else told.reference(self.legs[0])
@@ -194,29 +192,21 @@ def _fusions(fusions: Sequence[Fusion]) -> str | None:
 
 
 def _shown(found: LabSweep) -> list[Block]:
-    weights = weights_of(found.base.name, found.tuned)
-    return [
-        Said(text=found.tuned.verdict, tone="headline"),
-        Figure.of(weight_charts.drawn(weights), f"{weights.metric} over the weights"),
-        *(Table.of(_without(table, found.tuned.verdict)) for table in found.tables()),
-        *_kinds(found),
+    surface = weight_surface(found.base.name, found.tuned)
+    sentences = [each for table in found.tables() for each in table.notes if each != surface.verdict]
+    blocks: list[Block] = [
+        Text(text=surface.verdict, tone="headline"),
+        weight_chart(surface, f"{surface.metric} over the weights"),
+        *(each.model_copy(update={"notes": tuple(sentences)}) for each in found.tables()),
     ]
-
-
-def _without(table: lab_tables.Table, said: str) -> lab_tables.Table:
-    """The table without the note that stands above it already."""
-    return replace(table, notes=tuple(note for note in table.notes if note != said))
-
-
-def _kinds(found: LabSweep) -> list[Block]:
-    kinds_found = sweep_summary.summarised(found.tuned).kinds
-    if len(kinds_found) < 2:
-        return []
-    legs = found.tuned.surfaces[0].legs
-    rows = [
-        (each.kind or "(none)", each.queries, *(f"{each.weights[leg]:.2f}" for leg in legs)) for each in kinds_found
-    ]
-    return [Table.made("Weights by kind of query", ("kind", "queries", *legs), rows, ("queries", *legs))]
+    if len(surface.kinds) > 1:
+        rows = [
+            (each.kind or "(none)", each.queries, *(f"{each.weights[leg]:.2f}" for leg in surface.legs))
+            for each in surface.kinds
+        ]
+        columns = ("kind", "queries", *surface.legs)
+        blocks.append(Table.of("Weights by kind of query", columns, rows, columns[1:]))
+    return blocks
 
 
 def _taken(found: LabSweep, *, even_so: bool) -> tuple[Variant | None, str]:
@@ -229,6 +219,5 @@ def _taken(found: LabSweep, *, even_so: bool) -> tuple[Variant | None, str]:
 
 def _plain(found: LabSweep) -> dict[str, Any]:
     """Every point of every surface, as plain values."""
-    plain = sweep_summary.plain(found.tuned)
-    listed = {name: [asdict(each) for each in plain[name]] for name in ("points", "kinds")}
-    return {**plain, **listed, "legs": list(found.tuned.surfaces[0].legs), "base": found.base.to_data()}
+    surface = weight_surface(found.base.name, found.tuned)
+    return {**surface.document(), "legs": list(surface.legs), "base": found.base.to_data()}

@@ -16,6 +16,7 @@ from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
 from evals.judging.queue import Queue, QueueSpec, build_queue
 from evals.measures import DEFAULT_METRIC
+from evals.presentation.types import Block, Output, Text
 from evals.runs.types import Run
 from evals.types import QuerySplit
 from evals.variants import every_name, resolve_variant
@@ -32,7 +33,6 @@ from workbench.notebooks.cells.base import (
     known_metric,
     literal,
 )
-from workbench.notebooks.output import Block, Output, Said
 
 NEXT = 5  # pairs that are shown
 
@@ -150,10 +150,10 @@ def _addressed(run: Run, ground: EvalContext) -> str:
 
 
 def _blocks(found: State, left: Queue) -> Iterator[Block]:
-    yield Said(text=found.figures.headline, tone="headline")
+    yield Text(text=found.figures.headline, tone="headline")
     yield judging_shown.scores_table(found.figures)
     if left.tasks:
         yield judging_shown.next_table(left.tasks[:NEXT])
     yield from judging_shown.agreement_blocks(found.agreed)
     if left.gone:
-        yield Said(text=f"{left.gone} documents of the pool are no longer in the collection.", tone="note")
+        yield Text(text=f"{left.gone} documents of the pool are no longer in the collection.", tone="note")

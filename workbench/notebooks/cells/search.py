@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from core.embedding import is_served
 from core.errors import SpecError
 from core.explain import explain
-from core.legs import legs
 from core.pipeline.retriever import RetrievalResult, search
-from core.snippets import snippet
 from core.sql_export import export
 from core.store.resolve_target import search_target
-from core.types import Hit, Stage
 from core.variant import Variant
 from evals.evaluation import evaluate
 from evals.evaluation.context import EvalContext, EvalOptions
 from evals.measures import DEFAULT_METRIC
-from workbench.behind.headings import passage_of
+from evals.presentation.search_results import column_values, search_results
+from evals.presentation.types import Block, Code, Output, Text
 from workbench.notebooks.cells.base import (
     CellContext,
     CellQuery,
@@ -35,9 +32,6 @@ from workbench.notebooks.cells.base import (
     known_metric,
     literal,
 )
-from workbench.notebooks.output import Block, Code, FoundHit, HitColumn, Hits, LegShare, Output, Said
-
-SNIPPET = 240  # characters
 
 
 @kinds.register("search")
@@ -79,12 +73,13 @@ class SearchCell(CellSpec):
         short = self.columns(context, ground)
         await _warmed(ground, short)
         bundles = [await search(ground.context, what.text, each) for each in short]
-        blocks: list[Block] = [*chosen, Said(text=_shared(bundles)), _hits(what, bundles)]
+        results = search_results(what.text, bundles, query_id=what.id, grades=what.grades)
+        blocks: list[Block] = [*chosen, Text(text=_shared(bundles)), results]
         for document in self.why:
             blocks += [await _why(ground, what, each, document) for each in short]
         if self.sql:
             blocks += [await _sql(ground, each) for each in short]
-        return Output(blocks=tuple(blocks), values={"columns": [_way(bundle) for bundle in bundles]})
+        return Output(blocks=tuple(blocks), values={"columns": [column_values(bundle) for bundle in bundles]})
 
     def queries(self, context: CellContext, ground: EvalContext) -> list[str]:
         """Of many the one that is picked is not known yet. It is searched for again for each account of a document."""
@@ -98,7 +93,7 @@ class SearchCell(CellSpec):
 
     async def _asked(
         self, context: CellContext, ground: EvalContext, variants: Sequence[Variant]
-    ) -> tuple[CellQuery, list[Said]]:
+    ) -> tuple[CellQuery, list[Text]]:
         """The query, and for a picked one how it came to be picked."""
         if self.pick is None:
             return asked(ground, self.query, self.query_id), []
@@ -116,7 +111,7 @@ class SearchCell(CellSpec):
         said = (
             f"Of {len(board.queries(metric))} labelled queries this is the one that {who} {words}: {metric} {scores}."
         )
-        return asked(ground, None, query), [Said(text=said)]
+        return asked(ground, None, query), [Text(text=said)]
 
     def python(self, told: PythonExport) -> str:
         options = {"top_k": repr(self.top_k)}
@@ -157,84 +152,6 @@ class SearchCell(CellSpec):
 # -- what is shown -----------------------------------------------------------------------------------------------------
 
 
-def _hits(what: CellQuery, bundles: Sequence[RetrievalResult]) -> Hits:
-    first = _documents(bundles[0].hits)
-    columns = tuple(
-        HitColumn(
-            variant=bundle.variant.name,
-            milliseconds=bundle.trace.milliseconds,
-            hits=tuple(_hit(hit, what, bundle.hits, first if at else {}) for hit in bundle.hits),
-            notes=bundle.trace.notes,
-        )
-        for at, bundle in enumerate(bundles)
-    )
-    return Hits(query=what.text, query_id=what.id, columns=columns)
-
-
-def _documents(hits: Sequence[Hit]) -> dict[str, int]:
-    """Each document's rank, by its best passage."""
-    return {hit.item_id: hit.rank for hit in reversed(hits)}
-
-
-def _hit(hit: Hit, what: CellQuery, beside: Sequence[Hit], first: Mapping[str, int]) -> FoundHit:
-    place = " > ".join(hit.heading_path)
-    return FoundHit(
-        rank=hit.rank,
-        id=hit.id,
-        item=hit.item_id,
-        title=hit.title,
-        where=f"{place} (p. {hit.page_first})".strip() if hit.page_first else place,
-        score=hit.score,
-        snippet=tuple(pieces(passage_of(hit), what.keywords)),
-        legs=tuple(
-            LegShare(leg=each.leg, rank=each.rank, raw=each.raw, contribution=each.contribution) for each in hit.legs
-        ),
-        grade=what.grades.get(hit.item_id),
-        before=first.get(hit.item_id),
-        again=_documents(beside)[hit.item_id] < hit.rank,
-    )
-
-
-def pieces(text: str, keywords: Sequence[str], most: int = SNIPPET) -> Iterator[tuple[str, bool]]:
-    """The best stretch of a text, cut where matched words begin and end."""
-    made, at = snippet(text, keywords, most), 0
-    for start, end in made.highlights:
-        yield made.text[at:start], False
-        yield made.text[start:end], True
-        at = end
-    yield made.text[at:], False
-
-
-def _way(bundle: RetrievalResult) -> dict[str, Any]:
-    """How the column came about: its legs, what each stage handed on and left out, and each hit's way through them."""
-    stages = {stage.name: stage for stage in bundle.trace.stages}  # of a stage that was done again, the last
-    variant = bundle.variant
-    ways: dict[str, list[list[Any]]] = {hit.id: [] for hit in bundle.hits}
-    for stage in stages.values():
-        for rank, (unit, score) in enumerate(stage.ranking, start=1):
-            if unit in ways and not stage.name.startswith("leg "):
-                ways[unit].append([stage.name, rank, score])
-    return {
-        "variant": variant.name,
-        "legs": [
-            {"name": name, "kind": legs.name_of(type(leg)), "weight": leg.weight}
-            for name, leg in zip(variant.leg_names, variant.legs, strict=True)
-        ],
-        "stages": [_stage(stage) for stage in stages.values()],
-        "ways": ways,
-    }
-
-
-def _stage(stage: Stage) -> dict[str, Any]:
-    reasons = Counter(each.reason for each in stage.dropped)
-    return {
-        "name": stage.name,
-        "milliseconds": stage.milliseconds,
-        "kept": len(stage.ranking),
-        "dropped": [{"reason": reason, "count": count} for reason, count in reasons.items()],
-    }
-
-
 def _shared(bundles: Sequence[RetrievalResult]) -> str:
     found = [{hit.item_id for hit in bundle.hits} for bundle in bundles]
     every = set().union(*found)
@@ -258,9 +175,9 @@ async def _warmed(ground: EvalContext, variants: Sequence[Variant]) -> None:
             await context.embedder(model).embed(["warm"], "query")
 
 
-async def _why(ground: EvalContext, what: CellQuery, variant: Variant, document: str) -> Said:
+async def _why(ground: EvalContext, what: CellQuery, variant: Variant, document: str) -> Text:
     account = await explain(ground.context, what.text, variant, document)
-    return Said(text=f"{variant.name}: {' '.join(account.sentences())}")
+    return Text(text=f"{variant.name}: {' '.join(account.sentences())}")
 
 
 async def _sql(ground: EvalContext, variant: Variant) -> Code:

@@ -21,12 +21,12 @@ from evals.judging.judgements import Judgement
 from evals.judging.llm_judge import SCALE, ModelJudge
 from evals.judging.merging import WouldOverwrite, merge_judgements, others_anew
 from evals.labels import query_sets
+from evals.presentation.types import Text
 from workbench.behind import jobs
 from workbench.behind.jobs import Key
 from workbench.behind.judging import shown as judging_shown
 from workbench.behind.judging.shown import Form, State
 from workbench.behind.judging.sitting import JudgingSession
-from workbench.notebooks.output import Said
 from workbench.ui import blocks, errors, may, sign_in
 
 BEAT: Final = 2.0  # seconds between two looks at what was judged
@@ -47,7 +47,7 @@ def follow(key: Key, ground: EvalContext, sitting: JudgingSession) -> None:
         if found is None:
             st.html('<p class="rb-summary" role="status">Scoring what is judged so far …</p>')
             return
-        blocks.draw(Said(text=found.figures.headline, tone="headline"), "judging.headline")
+        blocks.draw(Text(text=found.figures.headline, tone="headline"), "judging.headline")
         blocks.draw(judging_shown.scores_table(found.figures), "judging.scores")
         st.html(f'<p class="rb-summary" role="status">{"Following the last grades …" if busy else BLIND}</p>')
         with st.expander("Agreement between judges", icon=":material/group:"):

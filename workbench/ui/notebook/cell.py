@@ -14,11 +14,11 @@ from urllib.parse import quote
 import streamlit as st
 
 from core.errors import UnknownName
+from evals.presentation.types import Output
 from workbench.behind.summaries import summary
 from workbench.notebooks import markdown
 from workbench.notebooks.cells import kinds
 from workbench.notebooks.document import Cell, Part, Prose
-from workbench.notebooks.output import Output
 from workbench.notebooks.runner import CellResult
 from workbench.notebooks.session import NotebookSession, Standing
 from workbench.notebooks.shared import HEADER

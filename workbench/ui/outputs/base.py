@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from evals.presentation.types import Output
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.cells.base import CellContext
 from workbench.notebooks.document import Cell
-from workbench.notebooks.output import Output
 from workbench.ui import place
 from workbench.ui.place import NotebookState
 

@@ -1,6 +1,6 @@
 """One colour and mark for each variant, the same all over a page and in what is exported of it.
 
-Owns which names are in view together. The colours themselves are `evals.reports.palette`'s.
+Owns which names are in view together. The colours themselves are `evals.presentation.palette`'s.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import streamlit as st
 
-from evals.reports import palette
+from evals.presentation import palette
 
 IN_VIEW = "variants.styles"
 

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from evals.display import el
-from workbench.notebooks.output import Figure, Said
+from evals.presentation.types import Chart, Text
 from workbench.ui import blocks
 from workbench.ui.outputs import choosing, colours, compare_look, grid, searching
 from workbench.ui.outputs.base import CellView
@@ -28,7 +28,7 @@ def draw(shown: CellView) -> None:
     def picked(what: Action) -> None:
         follow(shown, look, what)
 
-    blocks.draw(Said(text=shown.output.headline, tone="headline"), shown.key("headline"))
+    blocks.draw(Text(text=shown.output.headline, tone="headline"), shown.key("headline"))
     blocks.html_of(_outcomes(look))
     _charts(shown, look)
     kinds = compare_look.kinds(look)
@@ -49,7 +49,7 @@ def draw(shown: CellView) -> None:
             args=(shown, look, {"query": look.chosen["id"]}),
         )
     for at, note in enumerate(look.values["notes"]):
-        blocks.draw(Said(text=note, tone="note"), shown.key(f"note.{at}"))
+        blocks.draw(Text(text=note, tone="note"), shown.key(f"note.{at}"))
 
 
 def look_of(shown: CellView) -> Look:
@@ -80,7 +80,7 @@ def _outcomes(look: Look) -> Any:
 
 def _charts(shown: CellView, look: Look) -> None:
     """Both charts; a click on a query selects it. Their keys change with the selection, so that none is left over."""
-    figures = [block for block in shown.output.blocks if isinstance(block, Figure)][:2]
+    figures = [block for block in shown.output.blocks if isinstance(block, Chart)][:2]
     for at, (place, block) in enumerate(zip(st.columns(len(figures)), figures, strict=True)):
         key = shown.key(f"chart.{at}.{look.query}")
 

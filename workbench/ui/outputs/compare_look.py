@@ -8,8 +8,8 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evals.reports import palette
-from workbench.notebooks.output import Figure
+from evals.presentation import palette
+from evals.presentation.types import Chart
 from workbench.ui.outputs import choosing
 from workbench.ui.outputs.choosing import key_of, name_of
 from workbench.ui.outputs.grid import VERDICTS, Cell, Grid, Tone, signed
@@ -59,7 +59,7 @@ class Look:
 # -- charts ------------------------------------------------------------------------------------------------------------
 
 
-def coloured(look: Look, block: Figure) -> Figure:
+def coloured(look: Look, block: Chart) -> Chart:
     """A chart with a point for each query, in the colours of the two, and the selected query's marked."""
     gain, loss = look.sides
     names = [gain if each["difference"] > 0 else loss if each["difference"] < 0 else "even" for each in look.queries]

@@ -12,10 +12,10 @@ import streamlit as st
 
 from core.errors import RankbookError
 from evals.evaluation.context import EvalContext
+from evals.presentation.types import Block, Chart, Code, Text
 from workbench.behind.search.labelling import QueryLabels
 from workbench.notebooks.cells.base import asked
 from workbench.notebooks.cells.context import ContextCell
-from workbench.notebooks.output import Block, Code, Figure, Said
 from workbench.ui import blocks, document, errors
 from workbench.ui.address import put
 from workbench.ui.cards import badge_of
@@ -43,7 +43,7 @@ def draw(shown: CellView) -> None:
         blocks.draw_all(shown.output.blocks, shown.key("blocks"))
         return
     _budget(shown, spec)
-    sentences = [each for each in shown.output.blocks if isinstance(each, Said)]
+    sentences = [each for each in shown.output.blocks if isinstance(each, Text)]
     blocks.draw_all(sentences, shown.key("said"))
     ground = _ground(shown, spec)
     _passages(shown, spec, values, ground)
@@ -57,7 +57,7 @@ def draw(shown: CellView) -> None:
 
 def _is_curve(block: Block) -> bool:
     """The bar and the tables are drawn by the component."""
-    return isinstance(block, Figure) and block.title.startswith("Gain")
+    return isinstance(block, Chart) and block.title.startswith("Gain")
 
 
 def _ground(shown: CellView, spec: ContextCell) -> EvalContext | None:

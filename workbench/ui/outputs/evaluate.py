@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workbench.notebooks.output import Said
+from evals.presentation.types import Text
 from workbench.ui import blocks
 from workbench.ui.outputs import choosing, colours, evaluate_look, evaluate_queries, grid, searching
 from workbench.ui.outputs.base import CellView
@@ -20,7 +20,7 @@ def draw(shown: CellView) -> None:
         blocks.draw_all(shown.output.blocks, shown.key("block"))
         return
     look = look_of(shown)
-    blocks.draw(Said(text=shown.output.headline, tone="headline"), shown.key("headline"))
+    blocks.draw(Text(text=shown.output.headline, tone="headline"), shown.key("headline"))
 
     def picked(what: Action) -> None:
         follow(shown, look, what)
@@ -33,7 +33,7 @@ def draw(shown: CellView) -> None:
         blocks.heading(kinds.label)
         grid.draw(shown.key("kinds"), kinds, picked)
     if not look.variant:
-        blocks.draw(Said(text=INVITATION, tone="note"), shown.key("invitation"))
+        blocks.draw(Text(text=INVITATION, tone="note"), shown.key("invitation"))
         return
     blocks.heading(f"Queries, by {look.metric}")
     order = choosing.which(shown, evaluate_queries.groups(look), evaluate_queries.orders(look))

@@ -15,6 +15,7 @@ from core.fusion import Fusion, fusions
 from core.fusion.base import FUSIONS, spec_of
 from core.fusion.normalise import Normalisation
 from evals.evaluation.context import EvalContext
+from evals.presentation.types import Chart, Text
 from evals.tuning.tuner import called
 from evals.tuning.workflow import TuningRequest
 from workbench.behind.jobs import Key
@@ -22,7 +23,6 @@ from workbench.behind.weights import asked as weights_asked
 from workbench.behind.weights import taken
 from workbench.behind.weights.asked import Weighed
 from workbench.notebooks.cells.fusion import FusionCell
-from workbench.notebooks.output import Figure, Said
 from workbench.ui import blocks, errors, sending
 from workbench.ui.outputs.base import CellView
 from workbench.ui.outputs.grounds import ground_of
@@ -37,13 +37,13 @@ NOTHING_TO_DRAG = "This output is older than what it came of. Run the cell, and 
 
 def draw(shown: CellView) -> None:
     """The answer, the instrument or how far it is, and the tables."""
-    headline = [each for each in shown.output.blocks if isinstance(each, Said) and each.tone == "headline"]
+    headline = [each for each in shown.output.blocks if isinstance(each, Text) and each.tone == "headline"]
     others = [each for each in shown.output.blocks if each not in headline]
     blocks.draw_all(headline, shown.key("headline"))
     drawn = False
     with errors.shown():
         drawn = _instrument(shown)
-    figures = [each for each in others if isinstance(each, Figure)]
+    figures = [each for each in others if isinstance(each, Chart)]
     if not drawn:
         blocks.draw_all(figures, shown.key("figures"))
     blocks.draw_all([each for each in others if each not in figures], shown.key("blocks"))
@@ -52,7 +52,7 @@ def draw(shown: CellView) -> None:
 def _instrument(shown: CellView) -> bool:
     """Whether it is there to be dragged."""
     if shown.stale or not isinstance(shown.spec, FusionCell):
-        blocks.draw(Said(text=NOTHING_TO_DRAG, tone="note"), shown.key("stale"))
+        blocks.draw(Text(text=NOTHING_TO_DRAG, tone="note"), shown.key("stale"))
         return False
     usual = _chosen(shown.output.values)
     if usual is None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from evals.reports import palette
+from evals.presentation import palette
 from evals.statistics.verdicts import MARKS
 from workbench.ui.outputs.beside import beside
 from workbench.ui.theme import read

@@ -16,9 +16,9 @@ from core.types import Query
 from core.variant import Variant
 from evals.evaluation.context import EvalContext
 from evals.metrics.scoring import relevant_queries
+from evals.presentation.types import Block, SearchResults
 from evals.types import QuerySplit
 from workbench.notebooks.cells.search import SearchCell
-from workbench.notebooks.output import Block, Hits
 from workbench.ui import blocks, document, errors
 from workbench.ui.address import put
 from workbench.ui.outputs import search_columns, search_sql, search_why
@@ -48,17 +48,17 @@ def draw(shown: CellView) -> None:
     blocks.draw_all(after, shown.key("after"))
 
 
-def _parted(shown: tuple[Block, ...]) -> tuple[tuple[Block, ...], Hits | None, tuple[Block, ...]]:
+def _parted(shown: tuple[Block, ...]) -> tuple[tuple[Block, ...], SearchResults | None, tuple[Block, ...]]:
     """What stands above the columns, the columns, and what stands below."""
-    at = next((at for at, block in enumerate(shown) if isinstance(block, Hits)), None)
+    at = next((at for at, block in enumerate(shown) if isinstance(block, SearchResults)), None)
     if at is None:
         return (), None, ()
     hits = shown[at]
-    return shown[:at], hits if isinstance(hits, Hits) else None, shown[at + 1 :]
+    return shown[:at], hits if isinstance(hits, SearchResults) else None, shown[at + 1 :]
 
 
 @st.fragment
-def _found(shown: CellView, hits: Hits, ground: EvalContext, mark: str, columns: list[Variant]) -> None:
+def _found(shown: CellView, hits: SearchResults, ground: EvalContext, mark: str, columns: list[Variant]) -> None:
     """What a click on a card has to answer at once: nothing around it is drawn again."""
     with errors.shown():
         above = st.container()
@@ -87,7 +87,7 @@ def _document(shown: CellView, ground: EvalContext, columns: list[Variant]) -> N
 # -- what is asked -----------------------------------------------------------------------------------------------------
 
 
-def _asking(shown: CellView, hits: Hits, ground: EvalContext) -> None:
+def _asking(shown: CellView, hits: SearchResults, ground: EvalContext) -> None:
     split = _split(shown, ground)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         _free(shown, hits)
@@ -104,7 +104,7 @@ def _split(shown: CellView, ground: EvalContext) -> QuerySplit | None:
     return ground.any_split(shown.context.split_name(shown.spec, ground))
 
 
-def _free(shown: CellView, hits: Hits) -> None:
+def _free(shown: CellView, hits: SearchResults) -> None:
     key = put(shown.key("query"), hits.query)
 
     def typed() -> None:
@@ -116,7 +116,7 @@ def _free(shown: CellView, hits: Hits) -> None:
     )
 
 
-def _labelled(shown: CellView, hits: Hits, queries: Mapping[str, Query]) -> None:
+def _labelled(shown: CellView, hits: SearchResults, queries: Mapping[str, Query]) -> None:
     asked = hits.query_id if hits.query_id in queries else None
     key = put(shown.key("labelled"), asked)
 
@@ -136,7 +136,7 @@ def _labelled(shown: CellView, hits: Hits, queries: Mapping[str, Query]) -> None
     )
 
 
-def _steps(shown: CellView, hits: Hits, queries: list[str]) -> None:
+def _steps(shown: CellView, hits: SearchResults, queries: list[str]) -> None:
     at = queries.index(hits.query_id) if hits.query_id in queries else None
     for name, icon, said, to in (
         (

@@ -19,9 +19,9 @@ from core.progress import Listener
 from core.variant import Variant
 from evals.display import el
 from evals.evaluation.context import EvalContext
+from evals.presentation.types import SearchResults
 from workbench.behind import sending as behind_sending
 from workbench.behind.sending import ConsentNeeded
-from workbench.notebooks.output import Hits
 from workbench.ui import blocks, sending
 from workbench.ui.address import put
 from workbench.ui.outputs.base import CellView
@@ -40,7 +40,7 @@ class Answer:
     accounts: tuple[tuple[str, Said], ...] = ()
 
 
-def asked(shown: CellView, hits: Hits, columns: Sequence[Variant]) -> tuple[int, str] | None:
+def asked(shown: CellView, hits: SearchResults, columns: Sequence[Variant]) -> tuple[int, str] | None:
     """The card that is to be explained, by its column and id; None where none is, or a document beside the cards."""
     place = shown.selected
     for at, (column, variant) in enumerate(zip(hits.columns, columns, strict=False)):
@@ -53,7 +53,7 @@ def draw(
     shown: CellView,
     ground: EvalContext,
     mark: str,
-    hits: Hits,
+    hits: SearchResults,
     columns: Sequence[Variant],
     card: tuple[int, str] | None,
 ) -> Said | None:

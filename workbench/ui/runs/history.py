@@ -7,9 +7,9 @@ from datetime import UTC
 
 import streamlit as st
 
+from evals.presentation.run_history import history_row
 from evals.runs.run_store import SHOWN, RunSummary
 from workbench.behind.runs import asked as runs_asked
-from workbench.behind.runs import shown as runs_shown
 from workbench.behind.runs.asked import PAGE, RunsState
 from workbench.ui import address, textgrid
 from workbench.ui.textgrid import Column, Filter, Line
@@ -92,7 +92,7 @@ def _line(run: RunSummary, metric: str) -> Line:
             f"{run.name} (deep)" if run.depth else run.name,
             runs_asked.pipeline(run),
             f"{run.subject.collection}, {run.subject.split}",
-            _score(run, metric),
+            history_row(run).score(metric),
             f"{latency.p95:.1f}" if latency else "",
             f"{run.failed:,} of {run.queries:,}",
             f"{run.made_at.astimezone(UTC):%Y-%m-%d %H:%M}",
@@ -100,14 +100,3 @@ def _line(run: RunSummary, metric: str) -> Line:
         ),
         hint=f"run {run.id[:SHOWN]}",
     )
-
-
-def _score(run: RunSummary, metric: str) -> str:
-    mean, interval = run.scores.get(metric), run.scores.get(f"{metric} interval")
-    if not isinstance(mean, int | float):
-        return ""
-    told = runs_shown.badge(run, metric)
-    match interval:
-        case [int() | float() as low, int() | float() as high]:
-            return f"{mean:.3f} [{low:.2f}, {high:.2f}] {told}".strip()
-    return f"{mean:.3f} {told}".strip()

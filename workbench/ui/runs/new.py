@@ -15,6 +15,7 @@ from core.store.engine import Store
 from evals.evaluation import evaluate
 from evals.evaluation.board import METRICS
 from evals.evaluation.context import EvalContext, EvalOptions, default_split, open_eval
+from evals.presentation.types import Output
 from evals.runs import run_store
 from evals.runs.exchange import ForeignRun
 from evals.variants import every_name, resolve_variant
@@ -23,7 +24,6 @@ from workbench.behind.collections import uploads
 from workbench.behind.runs.asked import RunsState
 from workbench.behind.sending import ConsentNeeded
 from workbench.notebooks.cells import evaluate as evaluate_cell
-from workbench.notebooks.output import Output
 from workbench.ui import address, blocks, deleted, errors, sending
 
 NAME = "runs"

@@ -13,13 +13,13 @@ import streamlit as st
 from core import bridge
 from core.errors import RankbookError
 from core.store.engine import Store
+from evals.presentation.types import Block
 from evals.runs import candidates, exchange, run_store
 from evals.runs.run_store import SHOWN, RunSummary
 from evals.runs.types import not_comparable
 from workbench.behind.runs import asked as runs_asked
 from workbench.behind.runs import shown as runs_shown
 from workbench.behind.runs.asked import RunsState
-from workbench.notebooks.output import Block
 from workbench.ui import address, blocks, deleted, errors, may
 from workbench.ui.outputs import waiting
 from workbench.ui.variants import listing as variant_list

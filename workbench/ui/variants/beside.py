@@ -17,10 +17,11 @@ from core.sql_export import ExportedSql, export, vector_of
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Variant
+from evals.display import Table
+from evals.presentation.types import Text
 from workbench.behind.sending import ConsentNeeded
 from workbench.behind.variants import text as variant_text
 from workbench.behind.variants.asked import Entry, VariantsState
-from workbench.notebooks.output import Said, Table
 from workbench.ui import address, blocks, sending
 
 PAGE = "variants"
@@ -38,9 +39,9 @@ def difference(mine: Entry, variant: Variant, others: Sequence[str], other: Entr
         return
     rows = variant_text.differing(variant_text.read(other.text), variant)
     if not rows:
-        blocks.draw(Said(text="They are the same in every option."), "variants.same")
+        blocks.draw(Text(text="They are the same in every option."), "variants.same")
     else:
-        table = Table.made(
+        table = Table.of(
             "Options", ("option", other.name, mine.name), [(row.where, row.one, row.other) for row in rows]
         )
         blocks.draw(table, "variants.rows")
@@ -74,7 +75,7 @@ def sql(store: Store, variant: Variant, asked: VariantsState, names: Sequence[st
         context = RequestContext(store, bridge.run(collections.get(store, asked.collection)))
         made = bridge.run(export(store, context.view, variant, query=query or None))
     for each in made.outside:
-        blocks.draw(Said(text=f"Done outside the statement: {each}", tone="note"), "variants.outside")
+        blocks.draw(Text(text=f"Done outside the statement: {each}", tone="note"), "variants.outside")
     st.code(_filled(context, made, query) if query else made.script, language="sql", height=620)
 
 

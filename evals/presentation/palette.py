@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
+from evals.presentation.types import Output
+
 STYLES = (
     ("#0072B2", "#56B4E9"),
     ("#B4500A", "#F0A45C"),
@@ -60,6 +62,11 @@ def styles(names: Iterable[str]) -> dict[str, int]:
     for name in sorted(given - set(LEGS)):
         found[name] = _free(name, set(found.values()))
     return found
+
+
+def styles_of(outputs: Iterable[Output | None]) -> dict[str, int]:
+    """The styles of a notebook's variants, so that each has one colour and mark all over it."""
+    return styles(name for output in outputs if output is not None for name in output.variant_names)
 
 
 def _free(name: str, taken: set[int]) -> int:

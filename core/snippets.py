@@ -22,7 +22,7 @@ SHORTEST_STEM: Final = 4  # letters that two forms of one word must share
 LONGEST_ENDING: Final = 3  # letters that may follow the stem in one form; in the other at most one
 SPELLED_ALIKE: Final = 0.45  # share of common trigrams: reset/resets 0.63, battery/batteries 0.50, battery/baterry 0.45
 CLOSING: Final = frozenset(".,;:!?)]}%\"'\u00bb\u2019\u201d\u2026\u3001\u3002")
-_RUN = re.compile(r"\d+(?:[.,]\d+)+|\w+")  # 4.3 is one word: a query's 3 is not in it
+WORD: Final = re.compile(r"\d+(?:[.,]\d+)+|\w+")  # 4.3 is one word: a query's 3 is not in it
 _JOINER = "\u200d"
 _UNSPACED = re.compile(  # scripts that put no spaces between words: there, every letter may be cut behind
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -111,6 +111,13 @@ def marked(text: str, words: Sequence[str]) -> list[tuple[str, bool]]:
     return [each for each in (*found, (text[at:], False)) if each[0]]
 
 
+def matched_words(text: str, words: Sequence[str]) -> list[str]:
+    """Those of the words that the text has, as they are or in another form."""
+    there = {folded(text[start:end]) for start, end in _words_in(text)}
+    lookups = {word: _lookups([word]) for word in words}
+    return [word for word in words if any(_keyword(each, *lookups[word]) is not None for each in there)]
+
+
 def spelled_alike(word: str, keyword: str) -> bool:
     """Whether two folded words share most of their trigrams. Numbers, codes and short words do not count."""
     if min(len(word), len(keyword)) < SHORTEST_STEM or not (word.isalpha() and keyword.isalpha()):
@@ -178,7 +185,7 @@ def _keyword(word: str, exact: Mapping[str, int], stems: Mapping[str, tuple[int,
 def _words_in(text: str) -> Iterator[Span]:
     r"""Words with their combining marks, which `\w` leaves out and which would part a word in two."""
     start = stop = -1
-    for run in _RUN.finditer(text):
+    for run in WORD.finditer(text):
         if run.start() != stop:
             if stop >= 0:
                 yield start, stop

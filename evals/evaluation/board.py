@@ -379,7 +379,7 @@ class Board(Displayable):
 
     def _judged(self, run: Run, metric: str, ids: Sequence[str]) -> float | None:
         parsed = Metric.parse(metric)
-        if parsed.level == "units" or not MEASURES[parsed.measure].function:
+        if parsed.level == "units" or MEASURES[parsed.measure].of_spans:
             return None
         key = (run.name, parsed.cutoff)
         if key not in self._coverage:

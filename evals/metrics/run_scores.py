@@ -95,7 +95,7 @@ def _scored(
     labels: scoring.Labels,
 ) -> dict[str, Scores]:
     parsed = [Metric.parse(each) for each in wanted]
-    over_spans = [str(each) for each in parsed if not MEASURES[each.measure].function]
+    over_spans = [str(each) for each in parsed if MEASURES[each.measure].of_spans]
     over_chunks = [str(each) for each in parsed if each.level == "units"]
     over_labels = [each for each in wanted if each not in over_spans and each not in over_chunks]
     answers = {query: split.spans[query] for query in split.queries if query in split.spans}

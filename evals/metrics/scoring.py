@@ -1,6 +1,6 @@
 """Scores of rankings against labels. The only importer of ranx, which is handed what it scores right.
 
-Owns metrics' values per query; names and formulas in words are `evals.metric_names`'. It must not know where rankings
+Owns metrics' values per query; names and formulas are `evals.measures`'. It must not know where rankings
 come from, nor test differences.
 
 What ranx (0.3.21) does otherwise than the definitions, and what is done about it:
@@ -22,7 +22,7 @@ What is otherwise than in trec_eval, with the same labels:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from threading import Lock
@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError, SpecError, UnknownName
-from evals.measures import DEFAULT_METRIC, MEASURES, Level, Metric
+from evals.measures import DEFAULT_METRIC, MEASURES, Level, Measure, Metric
 from evals.runs.rankings import Ranking
 from evals.types import Grades
 
@@ -94,7 +94,7 @@ def score_rankings(
     labels = grades if isinstance(grades, Labels) else Labels(grades)
     wanted = [Metric.of(metric) for metric in metrics]
     for metric in wanted:
-        if not MEASURES[metric.measure].function:
+        if MEASURES[metric.measure].of_spans:
             raise SpecError(
                 f"{metric} needs answer spans and chunks with offsets: evals.metrics.spans.score_spans scores it."
             )
@@ -134,14 +134,14 @@ class Labels:
         self.queries = relevant_queries(grades)
         best_first = [sorted(grades[query].items(), key=lambda pair: -pair[1]) for query in self.queries]
         self.numbers = [{item: float(number) for number, (item, _) in enumerate(given)} for given in best_first]
-        self._grades = [[grade for _, grade in given] for given in best_first]
+        self.grades = [[grade for _, grade in given] for given in best_first]
         self._lists: dict[tuple[int, bool], Any] = {}
 
     def rows(self, least: int, graded: bool) -> Any:
         from numba.typed import List
 
         if (least, graded) not in self._lists:
-            self._lists[least, graded] = List([_label_rows(grades, least, graded) for grades in self._grades])
+            self._lists[least, graded] = List([_label_rows(grades, least, graded) for grades in self.grades])
         return self._lists[least, graded]
 
 
@@ -157,14 +157,22 @@ class _Prepared:
             self._hits.append(np.column_stack((found, np.arange(len(found), 0.0, -1.0))))
 
     def score(self, metric: Metric) -> NDArray[np.float64]:
+        measure = MEASURES[metric.measure]
+        if measure.score is not None:
+            return np.array([measure.score(*each) for each in self._graded(metric, measure)])
         from ranx import metrics as ranx_metrics
 
-        measure = MEASURES[metric.measure]
         labels = self._labels.rows(metric.least, measure.graded)
-        hits = self._first(None if measure.cuts else metric.cutoff)
+        hits = self._first(None if measure.obeys_cutoff else metric.cutoff)
         option = metric.persistence or (metric.cutoff or 0)  # ranx's word for no cut-off is 0
-        function: Callable[..., NDArray[np.float64]] = getattr(ranx_metrics, measure.function)
-        return function(labels, hits, option if measure.cuts or metric.persistence else 0)
+        function: Callable[..., NDArray[np.float64]] = getattr(ranx_metrics, measure.ranx)
+        return function(labels, hits, option if measure.obeys_cutoff or metric.persistence else 0)
+
+    def _graded(self, metric: Metric, measure: Measure) -> Iterator[tuple[list[int | None], list[int]]]:
+        """The grades of each query's first hits, and all that it has."""
+        for known, hits in zip(self._labels.grades, self._hits, strict=True):
+            grades = [(grade if measure.graded else 1) if grade >= metric.least else 0 for grade in known]
+            yield [grades[int(number)] if number >= 0 else None for number in hits[: metric.cutoff, 0]], grades
 
     def _first(self, cutoff: int | None) -> Any:
         from numba.typed import List
@@ -206,5 +214,5 @@ def mean(per_query: Mapping[str, float], weights: Mapping[str, float] | None = N
 
 def warm_up() -> None:
     """Have ranx compile what it needs and keep it on disk; the first call takes half a minute on a new machine."""
-    named = [Metric(name, persistence=0.8 if name == "rbp" else None) for name in MEASURES if MEASURES[name].function]
+    named = [Metric(name, persistence=0.8 if name == "rbp" else None) for name in MEASURES if MEASURES[name].ranx]
     score_rankings({"q": {"a": 1}}, {"q": ["a", "b"]}, named)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.errors import InputError, SpecError
-from evals.measures import Metric
+from evals.measures import MEASURES, HeldCharacters, Metric
 from evals.metrics.scoring import Scores
 from evals.runs.rankings import Ranking, Rankings
 from evals.types import Span
@@ -33,58 +33,27 @@ class ReturnedPassage:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class HeldCharacters:
-    """Characters: of the answers, of those that the passages hold, and of the passages, overlaps counted each time."""
-
-    answers: int
-    found: int
-    returned: int
-
-    @property
-    def recall(self) -> float:
-        return self.found / self.answers if self.answers else 0.0
-
-    @property
-    def precision(self) -> float:
-        return self.found / self.returned if self.returned else 0.0
-
-    @property
-    def iou(self) -> float:
-        """Intersection over union: what was found, of the answers and all that was returned together."""
-        union = self.answers + self.returned - self.found
-        return self.found / union if union else 0.0
-
-
-MEASURES = {"span_recall": "recall", "span_precision": "precision", "span_iou": "iou"}
-
-
 def score_spans(answers: Answers, rankings: Rankings, metrics: Sequence[Metric | str]) -> Scores:
     """Span metrics for each query that has an answer; one that is not in `rankings`, or is empty, scores 0.
 
     A cut-off counts chunks. `:min2` takes the answers of grade 2 or more; a query without one scores 0.
     """
     wanted = [Metric.of(metric) for metric in metrics]
+    formulas = {name: measure.of_spans for name, measure in MEASURES.items() if measure.of_spans is not None}
     for metric in wanted:
-        if metric.measure not in MEASURES:
+        if metric.measure not in formulas:
+            here = ", ".join(formulas)
             raise SpecError(
-                f"{metric} is no metric over spans: evals.metrics.scoring.score_rankings scores it. Here: {_named()}."
+                f"{metric} is no metric over spans: evals.metrics.scoring.score_rankings scores it. Here: {here}."
             )
     queries = tuple(sorted(query for query, spans in answers.items() if any(span.grade > 0 for span in spans)))
     values = np.zeros((len(wanted), len(queries)))
     for column, query in enumerate(queries):
         passages = passages_of(rankings.get(query, Ranking()))
-        values[:, column] = [_score(answers[query], passages, metric) for metric in wanted]
+        for row, metric in enumerate(wanted):
+            relevant = [span for span in answers[query] if span.grade >= metric.least]
+            values[row, column] = formulas[metric.measure](held(relevant, passages[: metric.cutoff]))
     return Scores(queries, tuple(map(str, wanted)), values)
-
-
-def _named() -> str:
-    return ", ".join(MEASURES)
-
-
-def _score(answers: Sequence[Span], passages: Sequence[ReturnedPassage], metric: Metric) -> float:
-    relevant = [span for span in answers if span.grade >= metric.least]
-    return float(getattr(held(relevant, passages[: metric.cutoff]), MEASURES[metric.measure]))
 
 
 def passages_of(ranking: Ranking) -> list[ReturnedPassage]:

@@ -189,7 +189,7 @@ def test_an_item_returned_twice_counts_once_at_its_better_place():
 
 
 def test_a_query_without_an_item_of_the_least_grade_scores_0():
-    every = [f"{name}{'.80' if name == 'rbp' else ''}:min2" for name in MEASURES if MEASURES[name].function]
+    every = [f"{name}{'.80' if name == 'rbp' else ''}:min2" for name in MEASURES if not MEASURES[name].of_spans]
     found = score_rankings({"q": {"a": 1}, "other": {"a": 2}}, {"q": ["a"], "other": ["a"]}, every)
     assert set(found.only(["q"]).values.flat) == {0.0}
     assert all(value > 0 for value in found.only(["other"]).values.flat)

@@ -1,6 +1,6 @@
 """What missing labels do to a score: how much was judged, between what bounds a metric lies, condensed rankings.
 
-Owns unjudged items and nothing else; the metrics themselves are `evals.metrics`'. Items only: nobody pools chunks.
+Of items only: nobody pools chunks.
 """
 
 from __future__ import annotations
@@ -35,18 +35,14 @@ def judged(grades: Grades, rankings: Ranked, cutoff: int | None = None) -> dict[
     """
     found = {}
     for query in relevant_queries(grades):
-        ids = _first(rankings.get(query), cutoff)
+        ranking = rankings.get(query)
+        near: Sequence[str] = ()
+        if isinstance(ranking, Ranking) and cutoff is not None and ranking.length > cutoff:
+            near = tuple(ids_of(ranking.at(slice(cutoff))))
+        # Where the first hits are all of different items, no more of them need be looked at.
+        ids = near if near and len(near) == cutoff else tuple(ids_of(ranking))[:cutoff]
         found[query] = sum(map(grades[query].__contains__, ids)) / len(ids) if ids else 0.0
     return found
-
-
-def _first(ranking: Ranking | Sequence[str] | None, cutoff: int | None) -> Sequence[str]:
-    """The first so many, each once. Where the first hits are all of different items, no more of them is looked at."""
-    if isinstance(ranking, Ranking) and cutoff is not None and ranking.length > cutoff:
-        near = tuple(ids_of(ranking.at(slice(cutoff))))
-        if len(near) == cutoff:
-            return near
-    return tuple(ids_of(ranking))[:cutoff]
 
 
 def condensed(grades: Grades, rankings: Ranked) -> dict[str, tuple[str, ...]]:
@@ -73,7 +69,19 @@ def bounds(grades: Grades, rankings: Ranked, metrics: Sequence[Metric | str], to
     wanted = [Metric.of(metric) for metric in metrics]
     top = top or max((grade for given in grades.values() for grade in given.values()), default=1)
     low = score_rankings(_relabelled(grades, rankings, 0, None), rankings, wanted)
-    rows = [_highest(grades, rankings, metric, top, low.queries) for metric in wanted]
+    rows: list[Floats] = []
+    for metric in wanted:
+        highest = MEASURES[metric.measure].highest
+        if highest is None:
+            # What these count grows with each relevant hit within the cut-off, faster than what they divide by.
+            best = _relabelled(grades, rankings, top, metric.cutoff)
+            rows.append(score_rankings(best, rankings, [metric]).row(metric))
+            continue
+        known = (
+            JudgedHits.of(grades[query], list(ids_of(rankings.get(query))), metric.least, metric.cutoff, top)
+            for query in low.queries
+        )
+        rows.append(np.array([highest(each) for each in known]))
     return Bounds(low, Scores(low.queries, low.metrics, np.array(rows).reshape(low.values.shape)))
 
 
@@ -85,15 +93,3 @@ def _relabelled(grades: Grades, rankings: Ranked, grade: int, cutoff: int | None
         within, beyond = ids[:cutoff], ids[len(ids) if cutoff is None else cutoff :]
         filled[query] = {**dict.fromkeys(within, grade), **dict.fromkeys(beyond, 0), **grades[query]}
     return filled
-
-
-def _highest(grades: Grades, rankings: Ranked, metric: Metric, top: int, queries: Sequence[str]) -> Floats:
-    highest = MEASURES[metric.measure].highest
-    if highest is None:
-        # What these count grows with each relevant hit within the cut-off, faster than what they divide by.
-        return score_rankings(_relabelled(grades, rankings, top, metric.cutoff), rankings, [metric]).row(metric)
-    known = (
-        JudgedHits.of(grades[query], list(ids_of(rankings.get(query))), metric.least, metric.cutoff, top)
-        for query in queries
-    )
-    return np.array([highest(each) for each in known])

@@ -1,6 +1,6 @@
 """Scores of chunks against the characters that answer: recall, precision and IoU of spans, and labels of chunks.
 
-Owns the geometry of spans. As in "Evaluating Chunking Strategies for Retrieval" (Smith and Troynikov, Chroma technical
+As in "Evaluating Chunking Strategies for Retrieval" (Smith and Troynikov, Chroma technical
 report, 2024), with characters for its tokens: what several chunks hold counts once among the answers that were found,
 and each time among what was returned, so that overlapping chunks cost precision and IoU.
 """
@@ -77,10 +77,11 @@ def held(answers: Iterable[Span], passages: Sequence[ReturnedPassage]) -> HeldCh
     for passage in passages:
         there[passage.item_id].append((passage.start, passage.end))
     merged = {item: union(ranges) for item, ranges in wanted.items()}
-    found = sum(_shared(ranges, union(there[item])) for item, ranges in merged.items() if item in there)
-    return HeldCharacters(
-        sum(map(_length, merged.values())), found, sum(passage.end - passage.start for passage in passages)
+    found = sum(
+        overlap(one, other) for item, ranges in merged.items() for other in union(there.get(item, ())) for one in ranges
     )
+    length = sum(end - start for ranges in merged.values() for start, end in ranges)
+    return HeldCharacters(length, found, sum(passage.end - passage.start for passage in passages))
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:
@@ -94,31 +95,9 @@ def union(ranges: Iterable[Range]) -> list[Range]:
     return merged
 
 
-def _length(ranges: Iterable[Range]) -> int:
-    return sum(end - start for start, end in ranges)
-
-
-def _shared(one: Sequence[Range], other: Sequence[Range]) -> int:
-    return sum(overlap(left, right) for left in one for right in other)
-
-
 def overlap(one: Range, other: Range) -> int:
     """The number of characters that are in both."""
     return max(0, min(one[1], other[1]) - max(one[0], other[0]))
-
-
-def precision_omega(answers: Answers, passages: Iterable[ReturnedPassage]) -> dict[str, float]:
-    """The report's precision Omega: precision where every chunk that touches an answer is returned, and no other.
-
-    The most that a chunk set allows a retriever with full recall, so it needs the whole chunk set (at least the chunks
-    of the items with answers), and no ranking.
-    """
-    by_item = _by_item(passages)
-    return {
-        query: held(relevant, [each for each in _beside(relevant, by_item) if _touches(each, relevant)]).precision
-        for query, spans in sorted(answers.items())
-        if (relevant := [span for span in spans if span.grade > 0])
-    }
 
 
 def chunk_grades(
@@ -128,42 +107,27 @@ def chunk_grades(
 
     A chunk has the grade of the best answer with which it shares enough: at least `least_share` of the shorter of the
     two. So a short answer must be in the chunk by that share, and of a long answer each chunk within it is relevant.
-    Needs the whole chunk set, as `precision_omega` does: recall counts relevant chunks that were not returned. A query
-    none of whose answers is met by a chunk has no label and is not scored; the spans' own metrics score it.
+    Needs the whole chunk set: recall counts relevant chunks that were not returned. A query none of whose answers is
+    met by a chunk has no label and is not scored; the spans' own metrics score it.
     """
     if not 0 < least_share <= 1:
         raise SpecError(f"The least share of an answer is {least_share}; it must be above 0 and at most 1.")
-    by_item = _by_item(passages)
-    grades: dict[str, dict[str, int]] = {}
+    by_item = defaultdict[str, list[ReturnedPassage]](list)
+    for passage in passages:
+        by_item[passage.item_id].append(passage)
+    grades = defaultdict[str, dict[str, int]](dict)
     for query, spans in sorted(answers.items()):
-        found = {each.id: _grade(each, spans, least_share) for each in _beside(spans, by_item)}
-        if kept := {chunk: grade for chunk, grade in found.items() if grade > 0}:
-            grades[query] = kept
-    return grades
-
-
-def _grade(passage: ReturnedPassage, spans: Sequence[Span], least_share: float) -> int:
-    return max((span.grade for span in spans if _share(passage, span) >= least_share), default=0)
+        for item in dict.fromkeys(span.item_id for span in spans):
+            for passage in by_item.get(item, ()):
+                met = [span.grade for span in spans if _share(passage, span) >= least_share]
+                if (grade := max(met, default=0)) > 0:
+                    grades[query][passage.id] = grade
+    return dict(grades)
 
 
 def _share(passage: ReturnedPassage, span: Span) -> float:
+    """What the two have in common, of the shorter one."""
     if passage.item_id != span.item_id:
         return 0.0
-    place, answer = (passage.start, passage.end), (span.start, span.end)
-    shorter = min(_length([place]), _length([answer]))
-    return overlap(place, answer) / shorter if shorter else 0.0
-
-
-def _touches(passage: ReturnedPassage, spans: Sequence[Span]) -> bool:
-    return any(_share(passage, span) > 0 for span in spans)
-
-
-def _by_item(passages: Iterable[ReturnedPassage]) -> dict[str, list[ReturnedPassage]]:
-    found = defaultdict[str, list[ReturnedPassage]](list)
-    for passage in passages:
-        found[passage.item_id].append(passage)
-    return dict(found)
-
-
-def _beside(spans: Sequence[Span], by_item: Mapping[str, Sequence[ReturnedPassage]]) -> list[ReturnedPassage]:
-    return [each for item in dict.fromkeys(span.item_id for span in spans) for each in by_item.get(item, ())]
+    shorter = min(passage.end - passage.start, span.end - span.start)
+    return overlap((passage.start, passage.end), (span.start, span.end)) / shorter if shorter else 0.0

@@ -88,16 +88,6 @@ def test_a_metric_over_items_is_sent_where_items_are():
         spans.score_spans({}, {}, ["ndcg@10"])
 
 
-def test_precision_omega_is_precision_where_all_chunks_that_touch_an_answer_are_returned():
-    chunk_set = [ReturnedPassage(f"a{at}", "a", at, at + 10) for at in range(0, 50, 10)] + [
-        ReturnedPassage("b", "b", 0, 10)
-    ]
-    assert spans.precision_omega({"q": [answer("a", 8, 12)], "lost": [answer("c", 0, 5)]}, chunk_set) == {
-        "lost": 0.0,
-        "q": 4 / 20,
-    }
-
-
 CHUNKS = [
     ReturnedPassage("a1", "a", 0, 10),
     ReturnedPassage("a2", "a", 10, 20),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LONGEST = 300  # characters of a cell
 NARROWEST = 100  # columns of a terminal: narrower, a table is folded beyond reading
 
-# What a notebook's cell is given: MathJax must not take a price for a formula.
+# In a Jupyter cell: MathJax must not take a price for a formula.
 _FRAME = '<div class="tex2jax_ignore mathjax_ignore" style="overflow-x:auto;margin:.4em 0">{}</div>'
 _TABLE = '<table style="color:inherit;border-collapse:collapse;font-variant-numeric:tabular-nums">{}</table>'
 _CELL = "padding:.25em .7em;vertical-align:top;border:0;border-bottom:1px solid rgba(128,128,128,.35);text-align:"
@@ -143,26 +143,25 @@ def as_text(tables: Sequence[Table]) -> str:
 
 
 def as_html(tables: Sequence[Table]) -> str:
-    return _FRAME.format("".join(part for table in tables for part in _html(table)))
-
-
-def _html(table: Table) -> Iterator[str]:
-    if table.title:
-        yield f'<div style="font-weight:600;margin:.3em 0">{escape(printable(table.title))}</div>'
-    if table.rows:
-        sides = ["right" if column in table.numeric else "left" for column in table.columns]
-        head = "".join(
-            f'<th style="{_CELL}{side}">{escape(printable(column))}</th>'
-            for column, side in zip(table.columns, sides, strict=True)
-        )
-        body = "".join(
-            f"<tr>{''.join(_html_cell(cell, side) for cell, side in zip(row, sides, strict=True))}</tr>"
-            for row in table.rows
-        )
-        headed = any(map(str.strip, table.columns))
-        yield _TABLE.format(f"{f'<thead><tr>{head}</tr></thead>' if headed else ''}<tbody>{body}</tbody>")
-    for note in table.notes:
-        yield f'<div style="opacity:.75;font-size:90%">{escape(printable(note))}</div>'
+    parts = []
+    for table in tables:
+        if table.title:
+            parts.append(f'<div style="font-weight:600;margin:.3em 0">{escape(printable(table.title))}</div>')
+        if table.rows:
+            sides = ["right" if column in table.numeric else "left" for column in table.columns]
+            heads = (
+                f'<th style="{_CELL}{side}">{escape(printable(column))}</th>'
+                for column, side in zip(table.columns, sides, strict=True)
+            )
+            head = f"<thead><tr>{''.join(heads)}</tr></thead>" if any(map(str.strip, table.columns)) else ""
+            rows = (
+                f"<tr>{''.join(_html_cell(cell, side) for cell, side in zip(row, sides, strict=True))}</tr>"
+                for row in table.rows
+            )
+            parts.append(_TABLE.format(f"{head}<tbody>{''.join(rows)}</tbody>"))
+        notes = (escape(printable(note)) for note in table.notes)
+        parts += [f'<div style="opacity:.75;font-size:90%">{note}</div>' for note in notes]
+    return _FRAME.format("".join(parts))
 
 
 def _html_cell(cell: TableCell, side: str) -> str:
@@ -171,6 +170,9 @@ def _html_cell(cell: TableCell, side: str) -> str:
     marked = f"<b>{text}</b>&nbsp;*" if cell.strong else text
     aside = f' <span style="opacity:.7;font-size:85%">{escape(beginning(cell.aside))}</span>' if cell.aside else ""
     return f'<td style="{_CELL}{side}"{hint}>{marked}{aside}</td>'
+
+
+# -- progress ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -199,16 +201,16 @@ def sentences(*, quiet: bool = False) -> Progress:
 def told(tell: Progress) -> Listener:
     """Steps as sentences, some seconds apart."""
     say = spaced(tell)
-    return lambda step: say(_sentence(step))
 
+    def listen(step: Step) -> None:
+        of = "" if step.total is None else f" of {step.total:,}"
+        say(f"{_title(step)}: {step.done:,}{of} {step.unit}")
 
-def _sentence(step: Step) -> str:
-    of = "" if step.total is None else f" of {step.total:,}"
-    return f"{_title(step)}: {step.done:,}{of} {step.unit}"
+    return listen
 
 
 def _title(step: Step) -> str:
-    """Each index is a step of its own; they are one to whoever waits."""
+    """Each index is a step of its own; on screen they are one."""
     return "Building indexes" if step.unit == "indexes" else printable(step.name)
 
 
@@ -252,19 +254,15 @@ def el(name: str, *children: Child, **attributes: Any) -> ET.Element:
         for key, value in attributes.items()
         if value is not None and value is not False
     }
-    made = ET.Element(name, given)
+    element = ET.Element(name, given)
     for child in children:
-        _append(made, child)
-    return made
-
-
-def _append(parent: ET.Element, child: Child) -> None:
-    if isinstance(child, ET.Element):
-        parent.append(child)
-    elif child and len(parent):
-        parent[-1].tail = (parent[-1].tail or "") + child
-    elif child:
-        parent.text = (parent.text or "") + child
+        if isinstance(child, ET.Element):
+            element.append(child)
+        elif child and len(element):
+            element[-1].tail = (element[-1].tail or "") + child
+        elif child:
+            element.text = (element.text or "") + child
+    return element
 
 
 def written(element: ET.Element) -> str:

@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element
 
 from core.expansion.base import content_words
 from core.snippets import pieces
-from evals.display import Table, TableCell, as_html, el, embedded, plotly_script, printable, script_hash, written
+from evals.display import Table, as_html, el, embedded, plotly_script, printable, script_hash, written
 from evals.presentation import palette
 from evals.presentation.text import tables_of, text_of
 from evals.presentation.types import Chart, Code, ResultHit, SearchResults, Text
@@ -55,7 +55,15 @@ def chart_place(chart: Chart, at: int, metric: str | None = None) -> Element:
 def table(block: Table) -> Element:
     sides = ["number" if column in block.numeric else None for column in block.columns]
     heads = [el("th", name, scope="col", class_=side) for name, side in zip(block.columns, sides, strict=True)]
-    rows = [el("tr", *(_td(each, side) for each, side in zip(row, sides, strict=True))) for row in block.rows]
+    rows = []
+    for row in block.rows:
+        cells = []
+        for cell, side in zip(row, sides, strict=True):
+            text = el("b", cell.text) if cell.strong else cell.text
+            aside = el("small", f" {cell.aside}", class_="muted") if cell.aside else None
+            mark = " *" if cell.strong else None
+            cells.append(el("td", text, mark, aside, class_=side, title=cell.hint or None))
+        rows.append(el("tr", *cells))
     notes = [el("span", note) for note in block.notes]
     drawn = el(
         "table",
@@ -65,13 +73,6 @@ def table(block: Table) -> Element:
     )
     title = el("h4", block.title) if block.title else None
     return el("div", title, el("div", drawn, class_="scrolled table", tabindex="0") if block.columns else None)
-
-
-def _td(cell: TableCell, side: str | None) -> Element:
-    text = el("b", cell.text) if cell.strong else cell.text
-    mark = " *" if cell.strong else None
-    aside = el("small", f" {cell.aside}", class_="muted") if cell.aside else None
-    return el("td", text, mark, aside, class_=side, title=cell.hint or None)
 
 
 # -- search results ----------------------------------------------------------------------------------------------------
@@ -109,10 +110,17 @@ def search_results(block: SearchResults, styles: Styles | None = None) -> Elemen
 
 
 def _hit(hit: ResultHit, at: int, block: SearchResults) -> Element:
+    badge = None  # what the labels say, where the query has any
+    if block.query_id is not None and hit.grade is None:
+        badge = el("span", "unjudged", class_="badge unjudged")
+    elif block.query_id is not None and hit.grade is not None:
+        top = max((each.grade or 0 for column in block.columns for each in column.hits), default=0)
+        tone = "zero" if hit.grade <= 0 else "best" if hit.grade == top else "good"
+        badge = el("span", f"grade {hit.grade}" if hit.grade > 0 else "judged 0", class_=f"badge {tone}")
     title = hit.title or hit.item_id
     return el(
         "li",
-        el("div", el("span", str(hit.rank), class_="rank"), _badge(hit, block), _move(hit, at), class_="bar"),
+        el("div", el("span", str(hit.rank), class_="rank"), badge, _move(hit, at), class_="bar"),
         el("div", *_marked(pieces(title, content_words(block.query), len(title) or 1)), class_="title"),
         el("div", hit.item_id, class_="id muted") if hit.title else None,
         el("p", *_marked(hit.snippet)),
@@ -124,17 +132,6 @@ def _hit(hit: ResultHit, at: int, block: SearchResults) -> Element:
 
 def _marked(parts: Iterable[tuple[str, bool]]) -> list[Element | str]:
     return [el("mark", text) if matched else text for text, matched in parts]
-
-
-def _badge(hit: ResultHit, block: SearchResults) -> Element | None:
-    """What the labels say, where the query has any."""
-    if block.query_id is None:
-        return None
-    if hit.grade is None:
-        return el("span", "unjudged", class_="badge unjudged")
-    top = max((each.grade or 0 for column in block.columns for each in column.hits), default=0)
-    tone = "zero" if hit.grade <= 0 else "best" if hit.grade == top else "good"
-    return el("span", f"grade {hit.grade}" if hit.grade > 0 else "judged 0", class_=f"badge {tone}")
 
 
 def _move(hit: ResultHit, at: int) -> Element | None:

@@ -109,6 +109,24 @@ class Leaderboard(DisplayModel):
     def document(self) -> dict[str, Any]:
         """What `--json` prints of it."""
         metrics = [metric.name for metric in self.metrics]
+        runs = []
+        for row in map(self.row, self.names):
+            findings: dict[str, dict[str, Any] | None] = dict.fromkeys(metrics)
+            for metric, found in row.findings.items():
+                findings[metric] = {
+                    "verdict": str(found.verdict),
+                    "sentence": found.sentence,
+                    "difference": found.difference,
+                }
+            runs.append({
+                "name": row.name,
+                "id": row.run_id,
+                "variant": row.variant_id,
+                "metrics": {metric: row.scores.get(metric) for metric in metrics},
+                "findings": findings,
+                "latency": row.latency,
+                "failed": row.failed,
+            })  # fmt: skip
         return {
             "collection": self.collection,
             "query_set": self.query_set,
@@ -116,24 +134,36 @@ class Leaderboard(DisplayModel):
             "queries": self.queries,
             "baseline": self.baseline,
             "best": {metric.name: metric.top for metric in self.metrics},
-            "runs": [
-                {
-                    "name": name,
-                    "id": row.run_id,
-                    "variant": row.variant_id,
-                    "metrics": {metric: row.scores.get(metric) for metric in metrics},
-                    "findings": {metric: _finding_document(row.findings.get(metric)) for metric in metrics},
-                    "latency": row.latency,
-                    "failed": row.failed,
-                }
-                for name, row in ((name, self.row(name)) for name in self.names)
-            ],
+            "runs": runs,
             "warnings": self.warnings,
         }
 
     def cell_values(self, *, by_kind: bool = True) -> dict[str, Any]:
         """What an evaluate cell stores, for who draws or computes further: its keys are those of kept outputs."""
         metrics = [metric.name for metric in self.metrics]
+        lines = []
+        for row in self.rows:
+            values = {}
+            for metric in metrics:
+                score, finding = row.scores.get(metric), row.findings.get(metric)
+                values[metric] = {
+                    "mean": score.mean if score else None,
+                    "low": score.low if score else None,
+                    "high": score.high if score else None,
+                    "judged": score.judged if score else None,
+                    "verdict": str(finding.verdict) if finding else "",
+                    "sentence": finding.sentence if finding else "",
+                    "doubts": list(row.doubts.get(metric, ())),
+                    "badge": score.badge if score else "",
+                }
+            lines.append({
+                "name": row.name,
+                "values": values,
+                "p50": row.latency.p50 if row.latency else None,
+                "p95": row.latency.p95 if row.latency else None,
+                "megabytes": row.megabytes,
+                "failed": row.failed,
+            })  # fmt: skip
         return {
             "names": list(self.names),
             "metrics": metrics,  # PostgreSQL does not keep the order of keys
@@ -141,43 +171,13 @@ class Leaderboard(DisplayModel):
             "best": {metric.name: list(metric.top) for metric in self.metrics},
             "scores": self.query_scores,
             "formulas": {metric.name: metric.formula for metric in self.metrics},
-            "lines": [_line_values(row, metrics) for row in self.rows],
+            "lines": lines,
             "queries": {query: info.model_dump(mode="json") for query, info in self.query_info.items()},
             "groups": [group.model_dump() for group in self.groups] if by_kind else [],
             "title": self.title,
             "rules": self.rules,
             "notes": [warned.message for warned in self.warnings],
         }
-
-
-def _finding_document(finding: Finding | None) -> dict[str, Any] | None:
-    if finding is None:
-        return None
-    return {"verdict": str(finding.verdict), "sentence": finding.sentence, "difference": finding.difference}
-
-
-def _line_values(row: LeaderboardRow, metrics: Sequence[str]) -> dict[str, Any]:
-    values = {}
-    for metric in metrics:
-        score, finding = row.scores.get(metric), row.findings.get(metric)
-        values[metric] = {
-            "mean": score.mean if score else None,
-            "low": score.low if score else None,
-            "high": score.high if score else None,
-            "judged": score.judged if score else None,
-            "verdict": str(finding.verdict) if finding else "",
-            "sentence": finding.sentence if finding else "",
-            "doubts": list(row.doubts.get(metric, ())),
-            "badge": score.badge if score else "",
-        }
-    return {
-        "name": row.name,
-        "values": values,
-        "p50": row.latency.p50 if row.latency else None,
-        "p95": row.latency.p95 if row.latency else None,
-        "megabytes": row.megabytes,
-        "failed": row.failed,
-    }
 
 
 # -- made of a board ---------------------------------------------------------------------------------------------------
@@ -281,26 +281,21 @@ def _doubts(board: Board, run: Run, metric: str, judged: float | None) -> Iterat
 
 def _groups(board: Board) -> Iterator[QueryGroup]:
     """Kinds, then tags, largest first; a lone kind is everything again, and left out."""
-    scored = {metric: board.queries(metric) for metric in board.metrics}
+    scored = {metric: (board.queries(metric), board.weights(metric), board.values(metric)) for metric in board.metrics}
     for by, groups in board.groups.items():
         shown = []
         for name, ids in groups.items():
-            means = {metric: _means(board, metric, set(ids)) for metric in board.metrics}
-            size = len(set(ids) & set(scored[board.metrics[0]]))
-            if any(means.values()):
-                kept = {metric: each for metric, each in means.items() if each}
-                shown.append(QueryGroup(by=by, name=name, queries=size, few=size < board.rules.fewest, means=kept))
+            inside, means = set(ids), {}
+            for metric, (queries, weights, values) in scored.items():
+                chosen = np.array([query in inside for query in queries], dtype=bool)
+                if weights[chosen].sum() > 0:
+                    averages = np.average(values[:, chosen], axis=1, weights=weights[chosen])
+                    means[metric] = dict(zip(board.names, averages.tolist(), strict=True))
+            if means:
+                size = len(inside.intersection(scored[board.metrics[0]][0]))
+                shown.append(QueryGroup(by=by, name=name, queries=size, few=size < board.rules.fewest, means=means))
         if len(shown) > 1 or by == "tag":
             yield from sorted(shown, key=lambda group: (-group.queries, group.name))
-
-
-def _means(board: Board, metric: str, ids: set[str]) -> dict[str, float]:
-    chosen = np.array([query in ids for query in board.queries(metric)], dtype=bool)
-    weights = board.weights(metric)[chosen]
-    if not weights.sum() > 0:
-        return {}
-    means = np.average(board.values(metric)[:, chosen], axis=1, weights=weights)
-    return dict(zip(board.names, means.tolist(), strict=True))
 
 
 def _headline(board: Board, metric: MetricInfo, rows: Sequence[LeaderboardRow]) -> str:

@@ -60,23 +60,20 @@ def styles(names: Iterable[str]) -> dict[str, int]:
     given = set(names)
     found = {name: LEGS.index(name) for name in given & set(LEGS)}
     for name in sorted(given - set(LEGS)):
-        found[name] = _free(name, set(found.values()))
+        drawn = int.from_bytes(blake2b(name.encode(errors="replace"), digest_size=8).digest(), "big")
+        taken = set(found.values())
+        colours = {style % len(STYLES) for style in taken}
+        turn = range(len(LEGS), len(STYLES))
+        while not (free := [style for style in turn if style not in taken]):
+            turn = range(turn.stop, turn.stop + len(STYLES))
+        order = {style: (style - turn[drawn % len(turn)]) % len(turn) for style in free}
+        found[name] = min(free, key=lambda style: (style % len(STYLES) in colours, order[style]))
     return found
 
 
 def styles_of(outputs: Iterable[Output | None]) -> dict[str, int]:
     """The styles of a notebook's variants, so that each has one colour and mark all over it."""
     return styles(name for output in outputs if output is not None for name in output.variant_names)
-
-
-def _free(name: str, taken: set[int]) -> int:
-    drawn = int.from_bytes(blake2b(name.encode(errors="replace"), digest_size=8).digest(), "big")
-    colours = {style % len(STYLES) for style in taken}
-    turn = range(len(LEGS), len(STYLES))
-    while not (free := [style for style in turn if style not in taken]):
-        turn = range(turn.stop, turn.stop + len(STYLES))
-    first = turn[drawn % len(turn)]
-    return min(free, key=lambda style: (style % len(STYLES) in colours, (style - first) % len(turn)))
 
 
 def colour(style: int) -> str:

@@ -14,7 +14,6 @@ from evals.presentation.text import line
 from evals.presentation.weight_surface import weight_surface
 from evals.reports.model import Limits, Part, Report, Section
 from evals.reports.query_details import query_details
-from evals.runs.types import Run
 from evals.suites.gate import Check
 
 DEFAULT_LIMITS = Limits()
@@ -71,7 +70,12 @@ def _facts(part: Part) -> Iterator[tuple[str, str]]:
     yield "Variants", str(len(board.runs))
     yield "Plan", part.plan
     yield "Code", _distinct(run.environment.get("code", "") for run in board.runs)
-    yield "Machine", _distinct(_machine(run) for run in board.runs)
+    machines = []
+    for run in board.runs:
+        machine: Mapping[str, Any] = run.environment.get("machine", {})
+        cores = f"{machine['cores']} cores" if machine.get("cores") else ""
+        machines.append(", ".join(filter(None, (machine.get("processor"), cores, machine.get("system")))))
+    yield "Machine", _distinct(machines)
     yield "PostgreSQL", _distinct(run.environment.get("server", {}).get("version", "") for run in board.runs)
     times = sorted(run.made_at.astimezone(UTC) for run in board.runs if run.made_at is not None)
     yield "Made", " to ".join(dict.fromkeys(f"{each:%Y-%m-%d %H:%M} UTC" for each in (*times[:1], *times[-1:])))
@@ -79,9 +83,3 @@ def _facts(part: Part) -> Iterator[tuple[str, str]]:
 
 def _distinct(values: Iterable[Any]) -> str:
     return "; ".join(dict.fromkeys(str(value) for value in values if value))
-
-
-def _machine(run: Run) -> str:
-    machine: Mapping[str, Any] = run.environment.get("machine", {})
-    cores = f"{machine['cores']} cores" if machine.get("cores") else ""
-    return ", ".join(filter(None, (str(machine.get("processor", "")), cores, str(machine.get("system", "")))))

@@ -105,6 +105,10 @@ class _Numbering:
             for item, _ in found:
                 self.items.setdefault(item, len(self.items))
             hits.append([self.passages.setdefault(each, len(self.passages)) for each in found])
+        scores = []
+        for of_runs in self.scores.values():  # nothing of a metric that cannot be computed for the query
+            values = [each[query] for each in of_runs if query in each]
+            scores.append([round(value, 4) for value in values] if len(values) == len(of_runs) else [])
         relevant = _relevant(self.board, query)
         listed = [self.items.setdefault(item, len(self.items)) for item in relevant[: self.limits.labels]]
         row = {
@@ -113,7 +117,7 @@ class _Numbering:
             "kind": line(labelled.kind, most),
             "tags": [line(tag, most) for tag in labelled.tags],
             "weight": labelled.weight,
-            "scores": [self._scores(metric, query) for metric in self.board.metrics],
+            "scores": scores,
             "hits": hits,
             "relevant": listed,
             "unlisted": len(relevant) - len(listed),
@@ -125,11 +129,6 @@ class _Numbering:
             "warned": self.warned.get(query, []),
         }
         return {name: value for name, value in row.items() if value or name in ("id", "text", "scores", "hits")}
-
-    def _scores(self, metric: str, query: str) -> list[float]:
-        """Of each run, or nothing where the metric cannot be computed for the query."""
-        scores = [each.get(query) for each in self.scores[metric]]
-        return [] if None in scores else [round(score, 4) for score in scores if score is not None]
 
     def _excerpts(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
         """Passages' first words, while there is room: those of the first ranks before others."""

@@ -30,8 +30,21 @@ def render_markdown(report: Report) -> str:
     parts += [escape_markdown(report.description)] if report.description else []
     for section in report.sections:
         parts += _section(section)
-    parts += _gate(report)
-    parts += _repeat(report)
+    if report.checks:
+        heads = ("Outcome", "Collection", "Variant", "What", "Found", "Wanted", "Remark")
+        rows = [
+            [OUTCOMES[check.outcome], *map(escape_markdown, (check.collection, check.variant, check.what)),
+             *map(escape_markdown, (check.found, check.wanted, check.says))]
+            for check in report.checks
+        ]  # fmt: skip
+        parts += ["## The gate", table(heads, rows, "llllrrl")]
+    parts.append("## How to repeat it")
+    parts += [_fenced(report.command, "sh")] if report.command else []
+    for name, content in report.files.items():
+        parts += [f"{escape_markdown(name)}:", _fenced(content, "toml")]
+    for row in report.distinct_rows():
+        name = escape_markdown(row.name)
+        parts += [f"{name}:", _fenced(row.toml, "toml")] if row.toml else [f"{name} is a run of another engine."]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -96,32 +109,6 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], aligned: str) -> 
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _gate(report: Report) -> Iterator[str]:
-    if not report.checks:
-        return
-    yield "## The gate"
-    heads = ("Outcome", "Collection", "Variant", "What", "Found", "Wanted", "Remark")
-    rows = [
-        [OUTCOMES[check.outcome], *map(escape_markdown, (check.collection, check.variant, check.what)),
-         *map(escape_markdown, (check.found, check.wanted, check.says))]
-        for check in report.checks
-    ]  # fmt: skip
-    yield table(heads, rows, "llllrrl")
-
-
-def _repeat(report: Report) -> Iterator[str]:
-    yield "## How to repeat it"
-    if report.command:
-        yield _fenced(report.command, "sh")
-    for name, content in report.files.items():
-        yield f"{escape_markdown(name)}:"
-        yield _fenced(content, "toml")
-    for row in report.distinct_rows():
-        name = escape_markdown(row.name)
-        yield f"{name}:" if row.toml else f"{name} is a run of another engine."
-        yield _fenced(row.toml, "toml") if row.toml else ""
-
-
 def _fenced(content: str, language: str) -> str:
     """Behind a fence that is longer than any in it."""
     longest = max((len(found) for found in _FENCE.findall(content)), default=2)
@@ -172,14 +159,15 @@ _LEGEND = f"Brackets hold intervals. Bold: {TOP}. " + ", ".join(
 
 def escape_latex(text: str) -> str:
     """A text that is set as it stands; a character that pdfLaTeX may not have is named by its number."""
-    return _DOUBLED.sub(r"\1{}", "".join(map(_character, line(text, 2000))))
-
-
-def _character(each: str) -> str:
-    if each in _LATEX_SPECIAL:
-        return _LATEX_SPECIAL[each]
-    western = "\xc0" <= each <= "\xff" and each.isalpha()
-    return each if each.isascii() or western else rf"\texttt{{U+{ord(each):04X}}}"
+    parts = []
+    for each in line(text, 2000):
+        if each in _LATEX_SPECIAL:
+            parts.append(_LATEX_SPECIAL[each])
+        elif each.isascii() or ("\xc0" <= each <= "\xff" and each.isalpha()):  # what is western
+            parts.append(each)
+        else:
+            parts.append(rf"\texttt{{U+{ord(each):04X}}}")
+    return _DOUBLED.sub(r"\1{}", "".join(parts))
 
 
 def render_latex(report: Report) -> str:

@@ -6,7 +6,7 @@ Owns the resampling; tests and power are in `significance`. The same seed gives 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -66,10 +66,13 @@ def _bca(rows: Floats, weights: Floats, samples: int, level: float, seed: int) -
     from scipy import special
 
     centre = weighted(rows, weights)
-    # How often each query was drawn, times the scores, is all that the mean of a resample takes.
+    # How often each query was drawn, times the scores, is all that the mean of a resample takes. Such counts are kept,
+    # where they are few: the next metric needs the same.
+    queries = len(weights)
+    counted = (_kept if samples * queries <= _KEPT else _drawn)(samples, queries, seed)
     drawn = np.empty((len(rows), samples))
     numerators = np.ascontiguousarray((rows * weights).T)
-    for part, times in zip(blocks(samples, len(weights)), _counted(samples, len(weights), seed), strict=True):
+    for part, times in zip(blocks(samples, queries), counted, strict=True):
         counts = times.astype(np.float64)
         drawn[:, part] = ((counts @ numerators) / (counts @ weights)[:, None]).T
     drawn = np.sort(drawn, axis=1)
@@ -101,11 +104,6 @@ def _widened(level: float, queries: float) -> float:
     if queries <= 1 + 1e-9:  # one query has practically all the weight
         return 40.0
     return min(40.0, float(special.stdtrit(queries - 1, (1 + level) / 2)) * math.sqrt(queries / (queries - 1)))
-
-
-def _counted(samples: int, queries: int, seed: int) -> Iterable[Counts]:
-    """How often each query is in each resample, in blocks; small ones are kept, as the next metric needs the same."""
-    return _kept(samples, queries, seed) if samples * queries <= _KEPT else _drawn(samples, queries, seed)
 
 
 @lru_cache(maxsize=2)

@@ -1,6 +1,6 @@
-"""A notebook for Jupyter: prose as Markdown cells, cells as calls of `evals.lab`, outputs beside them where there are.
+"""A notebook for Jupyter (nbformat 4.5): prose as Markdown cells, cells as calls of `evals.lab`, with their outputs.
 
-Owns the form (nbformat 4.5) and what of each output a foreign reader is given. Texts from a collection are escaped.
+Texts from a collection are escaped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from evals.display import printable
 from evals.presentation import palette
 from evals.presentation.html import fragment
 from evals.presentation.text import text_of
-from evals.presentation.types import Block, Chart, Text
+from evals.presentation.types import Chart, Text
 from workbench.notebooks import markdown
 from workbench.notebooks.cells import PythonExport
 from workbench.notebooks.document import Cell, Notebook, Prose
@@ -32,34 +32,25 @@ _COLOUR = re.compile(r"<([a-z0-9]+)>\Z")
 
 def render(notebook: Notebook, meaning: Meaning, folder: Path, results: Sequence[CellResult] = ()) -> str:
     """The file's text."""
-    told = PythonExport(meaning.shared, folder)
+    python = PythonExport(meaning.shared, folder)
     done = {result.cell.id: result for result in results}
     cells: list[Json] = []
     if not notebook.headers:
-        cells.append(_code("open", _opening(notebook, meaning, told)))
+        cells.append(_code("open", _opening(notebook, meaning, python)))
     for part in notebook.shown:
         if isinstance(part, Prose):
-            cells.append(_prose(part))
+            source = markdown.inert(part.text).strip()
+            cells.append({"cell_type": "markdown", "id": part.id, "metadata": {}, "source": source})
         elif part in notebook.headers:
-            cells.append(_code(part.id, _opening(notebook, meaning, told)))
+            cells.append(_code(part.id, _opening(notebook, meaning, python)))
         else:
-            cells.append(_code(part.id, _python(part, meaning, told), _outputs(done.get(part.id))))
-    python = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    metadata = {"kernelspec": python, "language_info": {"name": "python"}}
-    made = {"cells": _numbered(cells), "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(made, ensure_ascii=True, indent=1, allow_nan=False) + "\n"
-
-
-def _numbered(cells: list[Json]) -> list[Json]:
-    """With ids as the format wants them: letters, digits, - and _, at most 64, each once."""
-    return [
-        {**cell, "id": f"{re.sub(r'[^a-zA-Z0-9_-]', '-', str(cell['id']))[:50]}-{at}"}
-        for at, cell in enumerate(cells, start=1)
-    ]
-
-
-def _prose(part: Prose) -> Json:
-    return {"cell_type": "markdown", "id": part.id, "metadata": {}, "source": markdown.inert(part.text).strip()}
+            cells.append(_code(part.id, _python(part, meaning, python), _outputs(done.get(part.id))))
+    for at, cell in enumerate(cells, start=1):  # the format wants letters, digits, - and _, at most 64, each id once
+        cell["id"] = f"{re.sub(r'[^a-zA-Z0-9_-]', '-', str(cell['id']))[:50]}-{at}"
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    file = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(file, ensure_ascii=True, indent=1, allow_nan=False) + "\n"
 
 
 def _code(identity: str, source: str, outputs: Sequence[Json] = ()) -> Json:
@@ -76,18 +67,18 @@ def _code(identity: str, source: str, outputs: Sequence[Json] = ()) -> Json:
 # -- code --------------------------------------------------------------------------------------------------------------
 
 
-def _opening(notebook: Notebook, meaning: Meaning, told: PythonExport) -> str:
+def _opening(notebook: Notebook, meaning: Meaning, python: PythonExport) -> str:
     """Imports, the collection, and the variants that cells call by name."""
-    written = "\n".join(_python(cell, meaning, told) for cell in notebook.cells)
+    source = "\n".join(_python(cell, meaning, python) for cell in notebook.cells)
     imports = ["from evals.lab import Lab"]
-    imports += ["from evals.weights.tuned import Procedure"] if "Procedure(" in written else []
-    imports += ["from evals.statistics.verdicts import Rules"] if "Rules(" in written else []
+    imports += ["from evals.weights.tuned import Procedure"] if "Procedure(" in source else []
+    imports += ["from evals.statistics.verdicts import Rules"] if "Rules(" in source else []
     shared = meaning.shared
     queries = f", query_set={shared.query_set!r}" if shared.query_set != "default" else ""
     lines = [*imports, "", f"lab = Lab({shared.collection or 'handbook'!r}{queries})"]
-    if told.used:  # by the cells that were just written
+    if python.used:  # by the cells that were just written
         own = {each["name"]: each for each in shared.variants if "file" not in each}
-        plain = {name: own.get(name) or _without_nothing(each.to_data()) for name, each in told.used.items()}
+        plain = {name: own.get(name) or _without_nothing(each.to_data()) for name, each in python.used.items()}
         lines += ["", f"variants = {pformat(plain, width=100, sort_dicts=False)}"]
     return "\n".join([*lines, "lab"])
 
@@ -99,19 +90,19 @@ def _without_nothing(value: Any) -> Any:
     return [_without_nothing(each) for each in value] if isinstance(value, list) else value
 
 
-def _python(cell: Cell, meaning: Meaning, told: PythonExport) -> str:
+def _python(cell: Cell, meaning: Meaning, python: PythonExport) -> str:
     spec = meaning.specs.get(cell.id)
     if spec is None:
         return _commented(f"This cell is not valid: {meaning.problems[cell.id]}", cell.source)
     title = [f"# {printable(spec.title)}"] if spec.title else []
     try:
-        return "\n".join([*title, spec.python(told)])
+        return "\n".join([*title, spec.python(python)])
     except RankbookError as error:
         return _commented(f"This cell cannot be said in Python: {error}", cell.source)
 
 
-def _commented(said: str, source: str) -> str:
-    return "\n".join(f"# {printable(line)}" for line in (said, *source.splitlines()))
+def _commented(problem: str, source: str) -> str:
+    return "\n".join(f"# {printable(line)}" for line in (problem, *source.splitlines()))
 
 
 # -- outputs -----------------------------------------------------------------------------------------------------------
@@ -123,15 +114,13 @@ def _outputs(result: CellResult | None) -> list[Json]:
     state = [Text(text=f"It failed. {result.problem}")] if result.problem else []
     if result.stale:
         state = [Text(text=f"Stale: {stale_sentence(result)}")]
-    blocks = [*state, *(result.output.blocks if result.output else ())]
-    return [_display(block) for block in blocks]
-
-
-def _display(block: Block) -> Json:
-    shown: Json = {"text/plain": text_of(block), "text/html": fragment(block)}
-    if isinstance(block, Chart):
-        shown[PLOTLY] = {**_coloured(block.figure), "config": {"displayModeBar": False}}
-    return {"output_type": "display_data", "metadata": {}, "data": shown}
+    outputs = []
+    for block in (*state, *(result.output.blocks if result.output else ())):
+        data: Json = {"text/plain": text_of(block), "text/html": fragment(block)}
+        if isinstance(block, Chart):
+            data[PLOTLY] = {**_coloured(block.figure), "config": {"displayModeBar": False}}
+        outputs.append({"output_type": "display_data", "metadata": {}, "data": data})
+    return outputs
 
 
 def _coloured(value: Any) -> Any:

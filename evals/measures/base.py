@@ -28,22 +28,22 @@ class HeldCharacters:
     """Characters: of the answers, of those that the passages hold, and of the passages, overlaps counted each time."""
 
     answers: int
-    found: int
+    matched: int
     returned: int
 
     @property
     def recall(self) -> float:
-        return self.found / self.answers if self.answers else 0.0
+        return self.matched / self.answers if self.answers else 0.0
 
     @property
     def precision(self) -> float:
-        return self.found / self.returned if self.returned else 0.0
+        return self.matched / self.returned if self.returned else 0.0
 
     @property
     def iou(self) -> float:
         """Intersection over union: what was found, of the answers and all that was returned together."""
-        union = self.answers + self.returned - self.found
-        return self.found / union if union else 0.0
+        union = self.answers + self.returned - self.matched
+        return self.matched / union if union else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,22 +179,22 @@ class RelevantRanks:
 
     def values(self, metric: Metric | str) -> Floats:
         """The metric, rankings x queries; 0 where no item of a query has the metric's least grade."""
-        asked = Metric.of(metric)
-        cut = cut_off(asked)
+        wanted = Metric.of(metric)
+        cut = cut_off(wanted)
         if self.deepest is not None and (cut is None or cut > self.deepest):
-            raise SpecError(f"{asked} looks beyond place {self.deepest}, where this sweep ended. Sweep deeper for it.")
-        counted = self.relevant.grades >= asked.least
+            raise SpecError(f"{wanted} looks beyond place {self.deepest}, where this sweep ended. Sweep deeper for it.")
+        counted = self.relevant.grades >= wanted.least
         seen = (self.ranks > 0) & (True if cut is None else self.ranks <= cut) & counted
-        formula = cast("Callable[[SeenRanks], Floats]", MEASURES[asked.measure].of_ranks)  # or it was refused above
+        formula = cast("Callable[[SeenRanks], Floats]", MEASURES[wanted.measure].of_ranks)  # cut_off refuses others
         return formula(SeenRanks(self.relevant, self.ranks, seen, counted, cut))
 
 
 def cut_off(metric: Metric | str) -> int | None:
     """The last place that a metric looks at; refuses one that does not follow from places."""
-    asked = Metric.of(metric)
-    if MEASURES[asked.measure].of_ranks is None or asked.level != "items":
+    wanted = Metric.of(metric)
+    if MEASURES[wanted.measure].of_ranks is None or wanted.level != "items":
         known = [name for name, measure in MEASURES.items() if measure.of_ranks is not None]
-        raise UnknownName("metric of a weight surface", str(asked), known)
-    if asked.measure == "precision" and asked.cutoff is None:
+        raise UnknownName("metric of a weight surface", str(wanted), known)
+    if wanted.measure == "precision" and wanted.cutoff is None:
         raise SpecError("A weight surface of precision needs a cut-off, as in precision@10.")
-    return asked.cutoff
+    return wanted.cutoff

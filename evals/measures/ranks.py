@@ -87,25 +87,25 @@ def ndcg(gain: Callable[[Floats], Floats]) -> Callable[[SeenRanks], Any]:
         first = np.sort(gains)[::-1][:cut]
         return float((first / np.log2(np.arange(2, len(first) + 2))).sum())
 
-    def formula(given: SeenRanks) -> Any:
-        gains = np.where(given.counted, gain(given.relevant.grades), 0.0)
-        ideal = np.array([best(gains[begin:end], given.cut) for _, begin, end in given.relevant.rows()])
-        discounts = np.log2(np.where(given.seen, given.ranks, 1) + 1.0)
-        found = given.relevant.per_query(np.where(given.seen, gains / discounts, 0.0))
+    def formula(ranked: SeenRanks) -> Any:
+        gains = np.where(ranked.counted, gain(ranked.relevant.grades), 0.0)
+        ideal = np.array([best(gains[begin:end], ranked.cut) for _, begin, end in ranked.relevant.rows()])
+        discounts = np.log2(np.where(ranked.seen, ranked.ranks, 1) + 1.0)
+        found = ranked.relevant.per_query(np.where(ranked.seen, gains / discounts, 0.0))
         return found / np.where(ideal > 0, ideal, 1.0)
 
     return formula
 
 
-def reciprocal_rank(given: SeenRanks) -> Any:
-    reciprocal = np.divide(1.0, given.ranks, out=np.zeros(given.ranks.shape), where=given.seen)
-    return np.maximum.reduceat(reciprocal, given.relevant.starts, axis=-1)
+def reciprocal_rank(ranked: SeenRanks) -> Any:
+    reciprocal = np.divide(1.0, ranked.ranks, out=np.zeros(ranked.ranks.shape), where=ranked.seen)
+    return np.maximum.reduceat(reciprocal, ranked.relevant.starts, axis=-1)
 
 
-def average_precision(given: SeenRanks) -> Any:
+def average_precision(ranked: SeenRanks) -> Any:
     """The n-th relevant item adds n / its place; all relevant items count, found or not."""
-    terms = np.zeros(given.seen.shape)
-    for _, begin, end in given.relevant.rows():
-        ranks = np.sort(np.where(given.seen[:, begin:end], given.ranks[:, begin:end], np.inf), axis=-1)
+    terms = np.zeros(ranked.seen.shape)
+    for _, begin, end in ranked.relevant.rows():
+        ranks = np.sort(np.where(ranked.seen[:, begin:end], ranked.ranks[:, begin:end], np.inf), axis=-1)
         terms[:, begin:end] = np.arange(1, end - begin + 1) / ranks
-    return given.relevant.per_query(terms) * given.share
+    return ranked.relevant.per_query(terms) * ranked.share

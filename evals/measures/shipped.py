@@ -49,24 +49,24 @@ register(
 )
 register(
     "recall",
-    Measure("Relevant hits / all relevant.", ranx="recall", of_ranks=lambda given: given.hits * given.share),
+    Measure("Relevant hits / all relevant.", ranx="recall", of_ranks=lambda ranked: ranked.hits * ranked.share),
 )
 register(
     "precision",
     Measure(
         "Relevant hits / the cut-off, or / all hits where there is no cut-off.",
         ranx="precision",
-        of_ranks=lambda given: given.hits / given.cut,
+        of_ranks=lambda ranked: ranked.hits / ranked.cut,
     ),
 )
 register("f1", Measure("2 x precision x recall / (precision + recall).", ranx="f1"))
-register("hits", Measure("The number of relevant hits.", ranx="hits", most=None, of_ranks=lambda given: given.hits))
+register("hits", Measure("The number of relevant hits.", ranx="hits", most=None, of_ranks=lambda ranked: ranked.hits))
 register(
     "hit_rate",
     Measure(
         "1 where there is a relevant hit, else 0.",
         ranx="hit_rate",
-        of_ranks=lambda given: (given.hits > 0).astype(np.float64),
+        of_ranks=lambda ranked: (ranked.hits > 0).astype(np.float64),
     ),
 )
 register(

@@ -29,10 +29,10 @@ class JudgedHits:
     cutoff: int | None
 
     @classmethod
-    def of(cls, given: Mapping[str, int], ids: Sequence[str], least: int, cutoff: int | None, top: int) -> JudgedHits:
-        hits = np.array([given.get(each, -1) if given.get(each, 0) >= 0 else 0 for each in ids], np.int64)
+    def of(cls, grades: Mapping[str, int], ids: Sequence[str], least: int, cutoff: int | None, top: int) -> JudgedHits:
+        hits = np.array([grades.get(each, -1) if grades.get(each, 0) >= 0 else 0 for each in ids], np.int64)
         hits[(hits >= 0) & (hits < least)] = 0
-        labels = np.array(list(given.values()), np.int64)
+        labels = np.array(list(grades.values()), np.int64)
         labels[labels < least] = 0
         looked_at = len(ids) if cutoff is None else min(cutoff, len(ids))
         return cls(hits, labels, looked_at, top if top >= least else 0, least, cutoff)

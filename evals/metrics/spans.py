@@ -77,11 +77,11 @@ def held(answers: Iterable[Span], passages: Sequence[ReturnedPassage]) -> HeldCh
     for passage in passages:
         there[passage.item_id].append((passage.start, passage.end))
     merged = {item: union(ranges) for item, ranges in wanted.items()}
-    found = sum(
+    matched = sum(
         overlap(one, other) for item, ranges in merged.items() for other in union(there.get(item, ())) for one in ranges
     )
     length = sum(end - start for ranges in merged.values() for start, end in ranges)
-    return HeldCharacters(length, found, sum(passage.end - passage.start for passage in passages))
+    return HeldCharacters(length, matched, sum(passage.end - passage.start for passage in passages))
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:

@@ -1,4 +1,4 @@
-"""What is shown of results, as values: a page, a terminal, a report, a notebook and Jupyter render the same ones.
+"""View models of results, and their text, HTML and charts. Pages, terminals, reports, notebooks and Jupyter share them.
 
 It must not know Streamlit, and computes nothing but what a chart or a table needs of finished results.
 """

@@ -26,7 +26,7 @@ WIDE_LATENCIES = 15  # times; beyond it the axis is logarithmic
 
 
 def safe(text: str, most: int = LONGEST) -> str:
-    """A text that Plotly shows as it stands."""
+    """The text without what Plotly takes for markup."""
     short = line(text, max(most, 2))
     return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
@@ -79,7 +79,7 @@ def _marker(style: int, **options: Any) -> Figure:
 
 
 def restyled(figure: Figure, styles: Mapping[str, int]) -> Figure:
-    """The figure with each variant's mark as it is where the chart is shown: it was drawn for a table of its own."""
+    """The figure with the marks that variants have on this page; it was drawn with those of one table."""
     known = {digest_of(name): style for name, style in styles.items()}
     traces = []
     for trace in figure.get("data", ()):
@@ -95,7 +95,7 @@ def restyled(figure: Figure, styles: Mapping[str, int]) -> Figure:
 
 
 def digest_of(name: str) -> str:
-    """Stands for a variant's name in a trace, where no stranger's text may be."""
+    """A digest of a variant's name, for traces: no text of a stranger's may stand in them."""
     return blake2b(name.encode(errors="replace"), digest_size=8).hexdigest()
 
 
@@ -160,7 +160,7 @@ def interval_chart(
 
 
 def latency(board: Leaderboard, metric: MetricInfo) -> Chart | None:
-    """Quality against the median time of a query asked alone; the Pareto front is joined, and named."""
+    """Quality against the median time of a query run alone; a line joins the Pareto front, whose runs are named."""
     points = [
         (each, each.latency.p50, each.scores[metric.name].mean)
         for each in board.rows
@@ -176,7 +176,7 @@ def latency(board: Leaderboard, metric: MetricInfo) -> Chart | None:
     }
     front = [point for name in metric.front for point in points if point[0].name == name]
     on_front = {each.name for each, _, _ in front}
-    # Names that have room, the best first, and none on another's. The rest say theirs when pointed at.
+    # A name is written where it has room, the best first; the others appear under the pointer.
     heights = [mean for _, _, mean in points]
     room = NEAR_DOWN * (max(heights) - min(heights) or 1.0)
     named: list[tuple[str, float]] = []
@@ -242,13 +242,13 @@ def _latency_axis(times: Sequence[float]) -> Figure:
 
 def groups(board: Leaderboard, metric: MetricInfo, title: str = "") -> Chart | None:
     """Runs by kinds and tags, each cell a mean."""
-    found = [group for group in board.groups if metric.name in group.means]
-    if not found:
+    columns = [group for group in board.groups if metric.name in group.means]
+    if not columns:
         return None
-    values = [[group.means[metric.name][each.name] for group in found] for each in board.rows]
+    values = [[group.means[metric.name][each.name] for group in columns] for each in board.rows]
     trace = {
         "type": "heatmap",
-        "x": list(range(len(found))),
+        "x": list(range(len(columns))),
         "y": list(range(len(board.rows))),
         "z": values,
         "text": [[f"{value:.2f}" for value in row] for row in values],
@@ -257,7 +257,7 @@ def groups(board: Leaderboard, metric: MetricInfo, title: str = "") -> Chart | N
         "hoverinfo": "text",
         "hovertext": [
             [f"{safe(each.name, 80)}<br>{_group_name(group, 80)}: {value:.3f}, {group.queries} queries"
-             for group, value in zip(found, row, strict=True)]
+             for group, value in zip(columns, row, strict=True)]
             for each, row in zip(board.rows, values, strict=True)
         ],
         "colorscale": [[0, "<cool>"], [1, "<warm>"]],
@@ -269,16 +269,18 @@ def groups(board: Leaderboard, metric: MetricInfo, title: str = "") -> Chart | N
         120 + COMPARISON_ROW * len(board.rows),
         margin={"l": 8, "r": 16, "t": 8, "b": 8},
         xaxis=axis_of(
-            tickvals=list(range(len(found))),
-            ticktext=[f"{_group_name(group, 18)}<br>{group.queries}{' (few)' if group.few else ''}" for group in found],
+            tickvals=list(range(len(columns))),
+            ticktext=[
+                f"{_group_name(group, 18)}<br>{group.queries}{' (few)' if group.few else ''}" for group in columns
+            ],
             side="top",
             showgrid=False,
-            tickangle=-40 if len(found) > 12 else 0,
+            tickangle=-40 if len(columns) > 12 else 0,
         ),
         yaxis=names_axis([each.name for each in board.rows]),
     )
-    description = f"{metric.name} by kind of query and tag. The numbers are in the cells; {len(found)} groups."
-    width = 230 + 84 * len(found)
+    description = f"{metric.name} by kind of query and tag. The numbers are in the cells; {len(columns)} groups."
+    width = 230 + 84 * len(columns)
     return Chart(title=title, description=description, figure={"data": [trace], "layout": layout}, width=width)
 
 
@@ -292,18 +294,18 @@ def _group_name(group: QueryGroup, most: int) -> str:
 
 def outcomes(board: Leaderboard, metric: MetricInfo) -> Chart | None:
     """Queries won, equal and lost against the baseline."""
-    found = board.findings(metric.name)
-    if not found:
+    judged = board.findings(metric.name)
+    if not judged:
         return None
     traces = []
     for field, word, colour in (("wins", "won", "win"), ("ties", "equal", "even"), ("losses", "lost", "loss")):
-        counts = [getattr(finding.difference, field) for _, finding in found]
+        counts = [getattr(finding.difference, field) for _, finding in judged]
         traces.append({
             "type": "bar",
             "orientation": "h",
             "name": word,
             "x": counts,
-            "y": list(range(len(found))),
+            "y": list(range(len(judged))),
             "text": [str(count or "") for count in counts],
             "textposition": "inside",
             "insidetextanchor": "middle",
@@ -313,30 +315,30 @@ def outcomes(board: Leaderboard, metric: MetricInfo) -> Chart | None:
             "marker": {"color": f"<{colour}>", "line": {"color": "<card>", "width": 1}},
             "hoverinfo": "text",
             "hovertext": [
-                f"{safe(each.name, 80)}<br>{count} {word}" for (each, _), count in zip(found, counts, strict=True)
+                f"{safe(each.name, 80)}<br>{count} {word}" for (each, _), count in zip(judged, counts, strict=True)
             ],
         })  # fmt: skip
     layout = layout_of(
-        112 + COMPARISON_ROW * len(found),
+        112 + COMPARISON_ROW * len(judged),
         barmode="stack",
         bargap=0.25,
         showlegend=True,
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
         xaxis=axis_of(title={"text": f"Queries, against {safe(board.baseline)}"}, showgrid=False),
-        yaxis=names_axis([each.name for each, _ in found]),
+        yaxis=names_axis([each.name for each, _ in judged]),
     )
-    counts = [f"{each.name} won {f.difference.wins}, lost {f.difference.losses}" for each, f in found]
+    counts = [f"{each.name} won {f.difference.wins}, lost {f.difference.losses}" for each, f in judged]
     description = f"Queries won and lost against {board.baseline} by {metric.name}: {_listed(counts)}"
     return Chart(description=description, figure={"data": traces, "layout": layout})
 
 
 def differences(board: Leaderboard, metric: MetricInfo) -> Chart | None:
     """Each run minus the baseline, with the band within which differences do not matter."""
-    found = [(each, f) for each, f in board.findings(metric.name) if f.difference.mean is not None]
-    if not found:
+    judged = [(each, f) for each, f in board.findings(metric.name) if f.difference.mean is not None]
+    if not judged:
         return None
     traces = []
-    for at, (each, finding) in enumerate(found):
+    for at, (each, finding) in enumerate(judged):
         known, mean = finding.difference, finding.difference.mean or 0.0
         interval = "no interval" if known.low is None or known.high is None else f"{known.low:.3f} to {known.high:.3f}"
         hollow = finding.verdict in (Verdict.TOO_FEW, Verdict.TIED)
@@ -352,9 +354,9 @@ def differences(board: Leaderboard, metric: MetricInfo) -> Chart | None:
         })  # fmt: skip
     band = {"type": "rect", "x0": -board.tie, "x1": board.tie, "yref": "paper", "y0": 0, "y1": 1}
     layout = layout_of(
-        112 + COMPARISON_ROW * len(found),
+        112 + COMPARISON_ROW * len(judged),
         xaxis=axis_of(title={"text": f"{safe(metric.name)} minus {safe(board.baseline)}"}, nticks=6),
-        yaxis=names_axis([each.name for each, _ in found]),
+        yaxis=names_axis([each.name for each, _ in judged]),
         shapes=[
             {**band, "fillcolor": "<quiet>", "line": {"width": 0}, "layer": "below"},
             vertical(0.0, "solid"),

@@ -1,4 +1,4 @@
-"""Two runs held against each other as they are shown: the verdict, every query, which decide, and what moved."""
+"""The view model of two runs compared: the verdict, every query, the deciding ones, and documents that moved."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Comparison(DisplayModel):
         return f"{self.system} won {known.wins} queries, lost {known.losses}, and {known.ties} were equal."
 
     def deciding_table(self) -> Table:
-        """Where all queries differ alike none decides, and the first will do."""
+        """The deciding queries; where all differ equally, so that none decides, the first ones."""
         decide = set(self.deciding)
         rows = [each for each in self.queries if each.id in decide] or self.queries[:SHOWN]
         by_place = {query: at for at, query in enumerate(self.deciding)}
@@ -92,7 +92,7 @@ class Comparison(DisplayModel):
         return Table.of("The queries that decide", columns, cells, columns[2:])
 
     def kinds_table(self) -> Table | None:
-        """None of a lone kind, which is everything again."""
+        """None where there is one kind only: it is the whole again."""
         rows = [
             (each.group or "(none)", str(each.finding.verdict), signed(each.finding.difference.mean))
             for each in self.groups
@@ -101,7 +101,7 @@ class Comparison(DisplayModel):
         return Table.of("By kind", ("kind", "verdict", "difference"), rows, ("difference",)) if len(rows) > 1 else None
 
     def rank_table(self) -> Table | None:
-        """Where the relevant documents of the queries that decide most stand in both."""
+        """The ranks in both runs of the relevant documents of the most deciding queries."""
         rows = [
             (query, each.title or each.item, each.grade, *("-" if r is None else r for r in (each.one, each.other)))
             for query in self.deciding[:DECIDING]
@@ -127,7 +127,7 @@ class Comparison(DisplayModel):
         }
 
     def cell_values(self) -> dict[str, Any]:
-        """What a compare cell stores, for who draws or computes further: its keys are those of kept outputs."""
+        """What a compare cell stores beside its blocks. The keys are those of outputs that are kept already."""
         queries = [each.model_dump(mode="json") for each in self.queries]
         return {
             "verdict": str(self.finding.verdict),
@@ -198,10 +198,7 @@ def comparison(
 
 
 def rank_changes(board: Board, pair: PairComparison, metric: str) -> dict[str, list[RankChange]]:
-    """By query, those that decide first: its relevant documents, found or not, then what else is near the top.
-
-    Titles are left empty.
-    """
+    """By query, the deciding ones first: its relevant documents, found or not, then others near the top. No titles."""
     furthest = sorted(pair.queries, key=lambda each: (-abs(each.difference), each.query))
     top = min(DEEPEST, Metric.parse(metric).cutoff or TOP)
     changes = {}

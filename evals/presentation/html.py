@@ -135,7 +135,7 @@ def _marked(parts: Iterable[tuple[str, bool]]) -> list[Element | str]:
 
 
 def _move(hit: ResultHit, at: int) -> Element | None:
-    """How far its document stands from its rank in the first column."""
+    """How its document moved from its rank in the first column."""
     if hit.repeats_item:
         return el("span", "same document", class_="move", title="Another passage of it stands above")
     if at == 0:

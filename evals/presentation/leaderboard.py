@@ -1,6 +1,6 @@
-"""A board as it is shown: variants by metrics with verdicts, what they cost, and what to know before it is believed.
+"""The view model of a board: variants by metrics with verdicts, costs, and warnings.
 
-The board computes; this is made once of it, and tables, charts, reports and JSON documents are made of this.
+The board computes. Tables, charts, reports and JSON documents are made of this model.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ class QueryInfo(DisplayModel):
 
 
 class Leaderboard(DisplayModel):
-    """`rows` are best first by the first metric; `names` in the order in which the runs were given.
+    """`rows` are best first by the first metric; `names` in the order of the board.
 
     Of `group_count` kinds and tags, `groups` are those of most queries. `query_scores[metric][name][query]` and
-    `query_info` are there where they were asked for.
+    `query_info` are optional.
     """
 
     collection: str
@@ -139,7 +139,7 @@ class Leaderboard(DisplayModel):
         }
 
     def cell_values(self, *, by_kind: bool = True) -> dict[str, Any]:
-        """What an evaluate cell stores, for who draws or computes further: its keys are those of kept outputs."""
+        """What an evaluate cell stores beside its blocks. The keys are those of outputs that are kept already."""
         metrics = [metric.name for metric in self.metrics]
         lines = []
         for row in self.rows:
@@ -180,7 +180,7 @@ class Leaderboard(DisplayModel):
         }
 
 
-# -- made of a board ---------------------------------------------------------------------------------------------------
+# -- from a board ------------------------------------------------------------------------------------------------------
 
 
 def leaderboard(
@@ -265,7 +265,7 @@ def _row(board: Board, run: Run, style: int, *, doubts: bool) -> LeaderboardRow:
 
 
 def _doubts(board: Board, run: Run, metric: str, judged: float | None) -> Iterator[str]:
-    """What the board warns of, at the very scores that it is about."""
+    """The warnings that concern this very score."""
     cutoff, scored = Metric.parse(metric).cutoff, board.told_of(run, metric)
     if run.variant and run.looks_beyond(metric):
         seen = f"a deep run, asked for {scored.depth} hits" if scored.depth else "the candidates behind them"
@@ -299,7 +299,7 @@ def _groups(board: Board) -> Iterator[QueryGroup]:
 
 
 def _headline(board: Board, metric: MetricInfo, rows: Sequence[LeaderboardRow]) -> str:
-    """What a reader in a hurry should take along."""
+    """The result in a sentence or two."""
     if not metric.top:
         beyond = any(run.looks_beyond(metric.name) for run in board.runs)
         why = f"{metric.name} counts more hits than ship" if beyond else "All queries weigh nothing"

@@ -2,7 +2,7 @@
 
 They are Okabe and Ito's (2008, Color Universal Design), darker on light ground, with three more. Colours that some eyes
 take for each other (nearer than 10 in CIELAB as Machado et al. 2009 simulate colour blindness) have marks of different
-shapes; so 48 variants are told apart. None ever stands alone: a name is beside it.
+shapes, so that 48 variants look different. A name is always beside the mark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kept runs as they are listed: what each was made over, its scores, what it cost, and the pins it has."""
+"""The view model of kept runs in a list: their data, scores, costs and pins."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def subject_facts(subject: RunSubject) -> dict[str, Any]:
 
 
 class RunHistoryRow(DisplayModel):
-    """A kept run. `names` are all that it was evaluated under; `badges` say of a score that it is not of what ships.
+    """A kept run. `names` are all that it was evaluated under; `badges` mark scores of more results than ship.
 
-    `variant` is empty for a run of another engine. `depth` is how many results a deep run was asked for, else 0.
+    `variant` is empty for a run of another engine. `depth` is the number of results that a deep run asks for, else 0.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Search results made of what the retriever returns, and how each column came about."""
+"""The view model of search results, made of what the retriever returns, with each column's legs and stages."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def place_of(hit: Hit) -> str:
 
 
 def passage_of(hit: Hit) -> str:
-    """The passage without the heading that it begins with, where that is shown above it already."""
+    """The passage without its first line where that repeats one of the headings above it."""
     first, _, rest = hit.text.lstrip().partition("\n")
     repeated = first.startswith("#") and first.lstrip("#").strip() in hit.heading_path
     return rest if repeated and rest.strip() else hit.text
 
 
 def column_values(result: RetrievalResult) -> dict[str, Any]:
-    """What a search cell stores of a column: its legs, what each stage kept and dropped, and each hit's way."""
+    """What a search cell stores of a column: its legs, what each stage kept and dropped, each hit's rank in each."""
     stages = {stage.name: stage for stage in result.trace.stages}  # of a stage that was done again, the last
     variant = result.variant
     ways: dict[str, list[list[Any]]] = {hit.id: [] for hit in result.hits}

@@ -1,6 +1,6 @@
 """Texts cut to length and made safe to show, numbers in words, and the forms of output as plain text.
 
-A renderer escapes what its own format gives a meaning to; this module knows none.
+Escaping is the task of each format's renderer.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def tables_of(block: Table | SearchResults) -> Iterator[Table]:
 
 
 def text_of(block: Text | Table | Chart | SearchResults | Code) -> str:
-    """For readers that show text alone."""
+    """For media that show text alone."""
     match block:
         case Text():
             return printable(block.text)

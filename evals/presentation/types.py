@@ -56,7 +56,7 @@ class ResultHit(DisplayModel):
     """One result. `snippet` is its text in pieces, each with whether it matched; `grade` is what the labels say.
 
     `previous_rank` is its document's rank in the first column, None where it is not there; `repeats_item` says that
-    another passage of that document stands above it.
+    another passage of that document is above it.
     """
 
     rank: int
@@ -94,7 +94,7 @@ Block = Annotated[Text | Table | Chart | SearchResults | Code, Field(discriminat
 
 
 class Output(DisplayModel):
-    """What a cell shows, block by block. `values` are for who draws or computes further: surfaces, scores by query."""
+    """What a cell shows, block by block. `values` hold what blocks have no room for: surfaces, scores by query."""
 
     blocks: tuple[Block, ...]
     values: dict[str, Any] = Field(default_factory=dict)

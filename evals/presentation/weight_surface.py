@@ -1,6 +1,6 @@
-"""The weights of a hybrid's legs as they are shown: every point, the best of them, and what it is worth, in sentences.
+"""The view model of a weight surface: every point, the best of them, and in sentences what it is worth.
 
-Owns the words; `evals.tuning` owns the figures.
+The figures are computed in `evals.tuning`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class KindOptimum(DisplayModel):
 class FusionMeans(DisplayModel):
     """One fusion's means over the simplex: points x legs in whole shares of the surface's steps.
 
-    `best` is the number of its best point; `votes` of how many folds the choice fell on it, None where nobody tuned.
+    `best` is the number of its best point; `votes` of how many folds the choice fell on it, None without tuning.
     """
 
     name: str
@@ -51,7 +51,7 @@ class FusionMeans(DisplayModel):
 
 
 class WeightSurface(DisplayModel):
-    """What is known of a hybrid's weights. What tuning is worth is None or empty where nobody tuned.
+    """The weights of a hybrid's legs. Where they were only swept, what tuning gives is None or empty.
 
     `chosen` is the number of the fusion with the best point of all, and `tied` belong to its points; `folds` are the
     points chosen on it by parts of the queries.
@@ -124,7 +124,7 @@ def weights_text(weights: Mapping[str, float]) -> str:
 
 
 def weight_surface(name: str, result: Surface | TuningResult) -> WeightSurface:
-    """Of what was swept alone, or swept and tuned."""
+    """Of a surface that was only swept, or of tuning."""
     tuned = result if isinstance(result, TuningResult) else None
     surfaces = tuned.surfaces if tuned else (result,) if isinstance(result, Surface) else ()
     chosen = tuned.chosen.surface if tuned else 0

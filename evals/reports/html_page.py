@@ -38,7 +38,7 @@ def render_html(report: Report) -> str:
 
 
 class _ReportPage:
-    """The body, and the charts in the order in which their places were made."""
+    """The body, and the charts in the order of their places in it."""
 
     def __init__(self) -> None:
         self.charts: list[dict[str, Any]] = []
@@ -109,7 +109,7 @@ class _ReportPage:
         )
 
     def _by_metric(self, section: Section, at: int) -> Element:
-        """What is shown for one metric at a time."""
+        """Charts and tables of one metric at a time."""
         board = section.board
         options = [el("option", metric.name, value=metric.name) for metric in board.metrics]
         select = el("select", *options, id=f"m{at}", class_="metric")
@@ -155,7 +155,7 @@ def _section_values(section: Section) -> dict[str, Any]:
 
 
 def _query_picker(section: Section, at: int) -> Element:
-    """Queries to choose from, and the runs that stand side by side: at first the baseline and the best."""
+    """A list of queries, and which runs are shown side by side: at first the baseline and the best."""
     orders = [el("option", words, value=name) for name, words in ORDERS]
     rows = section.board.rows
     first = [number for number, row in enumerate(rows) if row.is_baseline]

@@ -1,4 +1,4 @@
-"""The parts of the page that stand without a script: warnings, tables, how to repeat it. Elements out."""
+"""The parts of the page that need no script: warnings, tables, how to repeat it."""
 
 from __future__ import annotations
 
@@ -221,6 +221,6 @@ def repeat(report: Report) -> Element:
 
 
 def _folded(name: str, content: str, kind: str, notes: Sequence[str] = ()) -> Element:
-    shown = [el("p", note, class_="muted") for note in notes]
-    return el("details", el("summary", el("bdi", name), el("small", kind, class_="tag")), *shown,
+    remarks = [el("p", note, class_="muted") for note in notes]
+    return el("details", el("summary", el("bdi", name), el("small", kind, class_="tag")), *remarks,
               el("pre", el("code", content), tabindex="0"))  # fmt: skip

@@ -70,8 +70,8 @@ async def documents(
 
 
 def _relevant(board: Board, query: str) -> list[str]:
-    given = board.split.grades.get(query, {})
-    return sorted((item for item, grade in given.items() if grade > 0), key=lambda item: (-given[item], item))
+    grades = board.split.grades.get(query, {})
+    return sorted((item for item, grade in grades.items() if grade > 0), key=lambda item: (-grades[item], item))
 
 
 class _Numbering:
@@ -101,10 +101,10 @@ class _Numbering:
         grades = self.board.split.grades.get(query, {})
         hits = []
         for run in self.runs:
-            found = list(first_hits(run.rankings.get(query), self.limits.hits))
-            for item, _ in found:
+            firsts = list(first_hits(run.rankings.get(query), self.limits.hits))
+            for item, _ in firsts:
                 self.items.setdefault(item, len(self.items))
-            hits.append([self.passages.setdefault(each, len(self.passages)) for each in found])
+            hits.append([self.passages.setdefault(each, len(self.passages)) for each in firsts])
         scores = []
         for of_runs in self.scores.values():  # nothing of a metric that cannot be computed for the query
             values = [each[query] for each in of_runs if query in each]
@@ -134,7 +134,7 @@ class _Numbering:
         """Passages' first words, while there is room: those of the first ranks before others."""
         deepest = max((len(hits) for row in rows for hits in row["hits"]), default=0)
         by_rank = (hits[rank] for rank in range(deepest) for row in rows for hits in row["hits"] if rank < len(hits))
-        found: dict[int, str] = {}
+        quoted: dict[int, str] = {}
         passages, left, most = list(self.passages), self.limits.texts, self.limits.excerpt
         for number in dict.fromkeys(by_rank):
             item, span = passages[number]
@@ -144,8 +144,8 @@ class _Numbering:
             left -= len(excerpt.encode())
             if left < 0:
                 self.cut.append(
-                    f"{self.where}: only the first {len(found):,} of {len(passages):,} passages are quoted."
+                    f"{self.where}: only the first {len(quoted):,} of {len(passages):,} passages are quoted."
                 )
                 break
-            found[number] = excerpt
-        return found
+            quoted[number] = excerpt
+        return quoted

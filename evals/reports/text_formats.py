@@ -19,7 +19,7 @@ _FENCE = re.compile(r"`{3,}")
 
 
 def escape_markdown(text: str) -> str:
-    """A text that shows as it stands, in a line, a list or a cell of a table."""
+    """The text without markup, for a line, a list or a cell of a table."""
     plain = re.sub("[&<>]", lambda found: _ENTITIES[found[0]], line(text, 2000))
     plain = _MARKDOWN_SPECIAL.sub(r"\\\1", plain)
     return _START.sub(lambda found: f"{found[1]}{found[2][:-1]}\\{found[2][-1]}", plain)
@@ -158,7 +158,7 @@ _LEGEND = f"Brackets hold intervals. Bold: {TOP}. " + ", ".join(
 
 
 def escape_latex(text: str) -> str:
-    """A text that is set as it stands; a character that pdfLaTeX may not have is named by its number."""
+    """The text without commands; a character that pdfLaTeX may not have is named by its number."""
     parts = []
     for each in line(text, 2000):
         if each in _LATEX_SPECIAL:

@@ -40,7 +40,7 @@ def test_what_is_held_is_what_counting_single_characters_gives(answers, chunks):
         [ReturnedPassage(str(n), item, *place) for n, (item, place) in enumerate(chunks)],
     )
     both = len(wanted & set(returned))
-    assert (found.answers, found.found, found.returned) == (len(wanted), both, len(returned))
+    assert (found.answers, found.matched, found.returned) == (len(wanted), both, len(returned))
     assert found.recall == (both / len(wanted) if wanted else 0)
     assert found.precision == (both / len(returned) if returned else 0)
     assert found.iou == (both / (len(wanted) + len(returned) - both) if wanted or returned else 0)

@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,8 +20,9 @@ from core.types import Hit
 
 SHORTEST_STEM: Final = 4  # letters that two forms of one word must share
 LONGEST_ENDING: Final = 3  # letters that may follow the stem in one form; in the other at most one
+SPELLED_ALIKE: Final = 0.45  # share of common trigrams: reset/resets 0.63, battery/batteries 0.50, battery/baterry 0.45
 CLOSING: Final = frozenset(".,;:!?)]}%\"'\u00bb\u2019\u201d\u2026\u3001\u3002")
-_RUN = re.compile(r"\w+")
+WORD: Final = re.compile(r"\d+(?:[.,]\d+)+|\w+")  # 4.3 is one word: a query's 3 is not in it
 _JOINER = "\u200d"
 _UNSPACED = re.compile(  # scripts that put no spaces between words: there, every letter may be cut behind
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -78,13 +80,55 @@ def snippet(text: str, words: Sequence[str], max_chars: int = 360) -> Snippet:
 
     A word of the text matches when it equals a keyword, accents and case aside, or is another form of it: they share
     their first four letters or more, and what is left has at most three letters in one and at most one in the other
-    (city and cities do not, study and studies do). Words with digits match only as they are.
+    (city and cities do not, study and studies do); or when both are spelled much alike, as pg_trgm compares words.
+    Words with digits match only as they are.
     """
     matches = list(_matches(text, words))
     start, end = _window(text, _densest(matches, max_chars), max_chars)
     inside = (each for each in matches if each.start < end and each.end > start)
     marks = tuple((max(each.start, start) - start, min(each.end, end) - start) for each in inside)
     return Snippet(text[start:end], start, marks)
+
+
+def pieces(text: str, words: Sequence[str], max_chars: int = 240, *, ellipsis: str = "") -> list[tuple[str, bool]]:
+    """The snippet in pieces, each with whether it matched; `ellipsis` stands where text was left out."""
+    cut = snippet(text, words, max_chars)
+    found, at = [], 0
+    for start, end in cut.highlights:
+        found += [(cut.text[at:start], False), (cut.text[start:end], True)]
+        at = end
+    before = f"{ellipsis} " if ellipsis and text[: cut.at].strip() else ""
+    after = f" {ellipsis}" if ellipsis and text[cut.at + len(cut.text) :].strip() else ""
+    return [each for each in ((before, False), *found, (cut.text[at:], False), (after, False)) if each[0]]
+
+
+def marked(text: str, words: Sequence[str]) -> list[tuple[str, bool]]:
+    """The whole text in such pieces."""
+    found, at = [], 0
+    for match in _matches(text, words):
+        found += [(text[at : match.start], False), (text[match.start : match.end], True)]
+        at = match.end
+    return [each for each in (*found, (text[at:], False)) if each[0]]
+
+
+def matched_words(text: str, words: Sequence[str]) -> list[str]:
+    """Those of the words that the text has, as they are or in another form."""
+    return [word for word in words if next(_matches(text, [word]), None) is not None]
+
+
+def spelled_alike(word: str, keyword: str) -> bool:
+    """Whether two folded words share most of their trigrams. Numbers, codes and short words do not count."""
+    if min(len(word), len(keyword)) < SHORTEST_STEM or not (word.isalpha() and keyword.isalpha()):
+        return False
+    one, other = _trigrams(word), _trigrams(keyword)
+    common = len(one & other)
+    return common / (len(one) + len(other) - common) >= SPELLED_ALIKE
+
+
+@lru_cache(maxsize=4096)
+def _trigrams(word: str) -> frozenset[str]:
+    padded = f"  {word} "
+    return frozenset(padded[at : at + 3] for at in range(len(padded) - 2))
 
 
 def folded(word: str) -> str:
@@ -127,13 +171,13 @@ def _keyword(word: str, exact: Mapping[str, int], stems: Mapping[str, tuple[int,
     for stem, ending in _stems(word):
         if stem in stems and min(ending, stems[stem][0]) <= 1:
             return stems[stem][1]
-    return None
+    return next((number for keyword, number in exact.items() if spelled_alike(word, keyword)), None)
 
 
 def _words_in(text: str) -> Iterator[Span]:
     r"""Words with their combining marks, which `\w` leaves out and which would part a word in two."""
     start = stop = -1
-    for run in _RUN.finditer(text):
+    for run in WORD.finditer(text):
         if run.start() != stop:
             if stop >= 0:
                 yield start, stop

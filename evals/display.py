@@ -1,6 +1,6 @@
-"""Tables, progress and HTML elements that terminals, Jupyter and reports draw.
+"""Tables and their plain and HTML text, progress, HTML elements: what terminals, Jupyter, pages and reports share.
 
-Knows no board and no run: who has results makes tables of them.
+It must not know runs, scores or any other result: who has them makes tables of them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from xml.etree import ElementTree as ET
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from core.progress import Listener, Progress, Step, nobody, spaced
 
@@ -27,45 +28,69 @@ if TYPE_CHECKING:
 LONGEST = 300  # characters of a cell
 NARROWEST = 100  # columns of a terminal: narrower, a table is folded beyond reading
 
-# What a notebook's cell is given: MathJax must not take a price for a formula.
+# In a Jupyter cell: MathJax must not take a price for a formula.
 _FRAME = '<div class="tex2jax_ignore mathjax_ignore" style="overflow-x:auto;margin:.4em 0">{}</div>'
 _TABLE = '<table style="color:inherit;border-collapse:collapse;font-variant-numeric:tabular-nums">{}</table>'
 _CELL = "padding:.25em .7em;vertical-align:top;border:0;border-bottom:1px solid rgba(128,128,128,.35);text-align:"
 
 
-@dataclass(frozen=True, slots=True)
-class TableCell:
-    """`beside` is said faintly after the text, `hint` only when the pointer rests on it."""
+class DisplayModel(BaseModel):
+    """Frozen values that are read back equal from their JSON. A renamed field keeps the key that is stored."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
+    )
+
+
+class TableCell(DisplayModel):
+    """`aside` follows the text in a fainter tone; `hint` appears when the pointer rests on the cell."""
 
     text: str
-    beside: str = ""
+    aside: Annotated[str, Field(alias="beside")] = ""
     strong: bool = False
     hint: str = ""
 
+    @classmethod
+    def of(cls, value: object) -> TableCell:
+        return value if isinstance(value, TableCell) else cls(text="" if value is None else str(value))
+
     @property
     def plain(self) -> str:
-        return " ".join(part for part in (self.text, self.beside, "*" if self.strong else "") if part)
+        return " ".join(part for part in (self.text, self.aside, "*" if self.strong else "") if part)
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Columns named in `right` hold numbers. Without rows it is its title and notes."""
+class Table(DisplayModel):
+    """Columns named in `numeric` are aligned to the right. Without rows it is its title and notes."""
 
-    title: str
+    type: Literal["table"] = "table"
+    title: str = ""
     columns: tuple[str, ...] = ()
-    rows: tuple[Sequence[TableCell | object], ...] = ()
-    right: tuple[str, ...] = ()
+    rows: tuple[tuple[TableCell, ...], ...] = ()
+    numeric: Annotated[tuple[str, ...], Field(alias="right")] = ()
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        columns: Iterable[str] = (),
+        rows: Iterable[Iterable[object]] = (),
+        numeric: Iterable[str] = (),
+        notes: Iterable[str] = (),
+    ) -> Table:
+        """The cells of a row are `TableCell`s, or values that become the text of one."""
+        cells = tuple(tuple(map(TableCell.of, row)) for row in rows)
+        return cls(title=title, columns=tuple(columns), rows=cells, numeric=tuple(numeric), notes=tuple(notes))
 
 
 class Displayable(ABC):
-    """What shows itself as tables: rich in a notebook, plain in a terminal."""
+    """A result that Jupyter shows as HTML tables, and a terminal as plain ones."""
 
     __slots__ = ()
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:
-        """What there is to see."""
+        """The tables, in the order in which they are shown."""
 
     def __repr__(self) -> str:
         return as_text(self.tables())
@@ -89,72 +114,65 @@ def beginning(text: object, most: int = LONGEST) -> str:
 
 
 def as_text(tables: Sequence[Table]) -> str:
+    from rich import box
     from rich.console import Console
+    from rich.table import Table as Drawn
+    from rich.text import Text
 
     width = max(NARROWEST, shutil.get_terminal_size((NARROWEST, 24)).columns)
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None, force_terminal=False, force_jupyter=False)
     for table in tables:
-        _print(console, table)
+        if table.title:
+            console.print(Text(printable(table.title)))
+        if table.rows:
+            headed = any(map(str.strip, table.columns))
+            drawn = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_header=headed)
+            for column in table.columns:
+                justify: Literal["left", "right"] = "right" if column in table.numeric else "left"
+                drawn.add_column(Text(printable(column)), justify=justify, overflow="fold")
+            for row in table.rows:
+                drawn.add_row(*(Text(beginning(cell.plain)) for cell in row))
+            console.print(drawn)
+        for note in table.notes:
+            console.print(Text(printable(note)))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).rstrip()
-
-
-def _print(console: Console, table: Table) -> None:
-    from rich import box
-    from rich.table import Table as Drawn
-    from rich.text import Text
-
-    if table.title:
-        console.print(Text(printable(table.title)))
-    if table.rows:
-        headed = any(map(str.strip, table.columns))
-        drawn = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_header=headed)
-        for column in table.columns:
-            right = column in table.right
-            drawn.add_column(Text(printable(column)), justify="right" if right else "left", overflow="fold")
-        for row in table.rows:
-            drawn.add_row(*(Text(beginning(_cell(each).plain)) for each in row))
-        console.print(drawn)
-    for note in table.notes:
-        console.print(Text(printable(note)))
 
 
 # -- rich --------------------------------------------------------------------------------------------------------------
 
 
 def as_html(tables: Sequence[Table]) -> str:
-    return _FRAME.format("".join(part for table in tables for part in _html(table)))
-
-
-def _html(table: Table) -> Iterator[str]:
-    if table.title:
-        yield f'<div style="font-weight:600;margin:.3em 0">{escape(printable(table.title))}</div>'
-    if table.rows:
-        sides = ["right" if column in table.right else "left" for column in table.columns]
-        head = "".join(
-            f'<th style="{_CELL}{side}">{escape(printable(column))}</th>'
-            for column, side in zip(table.columns, sides, strict=True)
-        )
-        body = "".join(
-            f"<tr>{''.join(_html_cell(_cell(each), side) for each, side in zip(row, sides, strict=True))}</tr>"
-            for row in table.rows
-        )
-        headed = any(map(str.strip, table.columns))
-        yield _TABLE.format(f"{f'<thead><tr>{head}</tr></thead>' if headed else ''}<tbody>{body}</tbody>")
-    for note in table.notes:
-        yield f'<div style="opacity:.75;font-size:90%">{escape(printable(note))}</div>'
+    parts = []
+    for table in tables:
+        if table.title:
+            parts.append(f'<div style="font-weight:600;margin:.3em 0">{escape(printable(table.title))}</div>')
+        if table.rows:
+            sides = ["right" if column in table.numeric else "left" for column in table.columns]
+            heads = (
+                f'<th style="{_CELL}{side}">{escape(printable(column))}</th>'
+                for column, side in zip(table.columns, sides, strict=True)
+            )
+            head = f"<thead><tr>{''.join(heads)}</tr></thead>" if any(map(str.strip, table.columns)) else ""
+            rows = (
+                f"<tr>{''.join(_html_cell(cell, side) for cell, side in zip(row, sides, strict=True))}</tr>"
+                for row in table.rows
+            )
+            parts.append(_TABLE.format(f"{head}<tbody>{''.join(rows)}</tbody>"))
+        notes = (escape(printable(note)) for note in table.notes)
+        parts += [f'<div style="opacity:.75;font-size:90%">{note}</div>' for note in notes]
+    return _FRAME.format("".join(parts))
 
 
 def _html_cell(cell: TableCell, side: str) -> str:
     hint = f' title="{escape(printable(cell.hint))}"' if cell.hint else ""
     text = escape(beginning(cell.text))
-    shown = f"<b>{text}</b>&nbsp;*" if cell.strong else text
-    beside = f' <span style="opacity:.7;font-size:85%">{escape(beginning(cell.beside))}</span>' if cell.beside else ""
-    return f'<td style="{_CELL}{side}"{hint}>{shown}{beside}</td>'
+    marked = f"<b>{text}</b>&nbsp;*" if cell.strong else text
+    aside = f' <span style="opacity:.7;font-size:85%">{escape(beginning(cell.aside))}</span>' if cell.aside else ""
+    return f'<td style="{_CELL}{side}"{hint}>{marked}{aside}</td>'
 
 
-def _cell(value: TableCell | object) -> TableCell:
-    return value if isinstance(value, TableCell) else TableCell("" if value is None else str(value))
+# -- progress ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -183,16 +201,16 @@ def sentences(*, quiet: bool = False) -> Progress:
 def told(tell: Progress) -> Listener:
     """Steps as sentences, some seconds apart."""
     say = spaced(tell)
-    return lambda step: say(_sentence(step))
 
+    def listen(step: Step) -> None:
+        of = "" if step.total is None else f" of {step.total:,}"
+        say(f"{_title(step)}: {step.done:,}{of} {step.unit}")
 
-def _sentence(step: Step) -> str:
-    of = "" if step.total is None else f" of {step.total:,}"
-    return f"{_title(step)}: {step.done:,}{of} {step.unit}"
+    return listen
 
 
 def _title(step: Step) -> str:
-    """Each index is a step of its own; they are one to whoever waits."""
+    """Each index is a step of its own; on screen they are one."""
     return "Building indexes" if step.unit == "indexes" else printable(step.name)
 
 
@@ -236,19 +254,15 @@ def el(name: str, *children: Child, **attributes: Any) -> ET.Element:
         for key, value in attributes.items()
         if value is not None and value is not False
     }
-    made = ET.Element(name, given)
+    element = ET.Element(name, given)
     for child in children:
-        _append(made, child)
-    return made
-
-
-def _append(parent: ET.Element, child: Child) -> None:
-    if isinstance(child, ET.Element):
-        parent.append(child)
-    elif child and len(parent):
-        parent[-1].tail = (parent[-1].tail or "") + child
-    elif child:
-        parent.text = (parent.text or "") + child
+        if isinstance(child, ET.Element):
+            element.append(child)
+        elif child and len(element):
+            element[-1].tail = (element[-1].tail or "") + child
+        elif child:
+            element.text = (element.text or "") + child
+    return element
 
 
 def written(element: ET.Element) -> str:

@@ -72,7 +72,7 @@ def reference() -> str:
             entry = registry[name]
             own = [(each, field) for each, field in entry.model_fields.items() if common.get(each) != field.description]
             parts += [f"### `{name}`\n", f"{plain(inspect.getdoc(entry) or '')}\n", *([options(own)] if own else [])]
-    rows = "".join(f"| `{name}` | {cell(measure.says)} |\n" for name, measure in MEASURES.items())
+    rows = "".join(f"| `{name}` | {cell(measure.formula)} |\n" for name, measure in MEASURES.items())
     parts += ["## Measures\n", "With a cut-off, as in `ndcg@10`; see [measuring.md](measuring.md#metrics).\n"]
     return "\n".join([*parts, f"| measure | formula |\n|---|---|\n{rows}"])
 

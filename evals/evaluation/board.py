@@ -174,7 +174,7 @@ def _imported(board: Board) -> list[BoardWarning]:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreCell:
+class Score:
     """A run's mean of a metric with its interval; `judged` is the share of the counted hits that have a label.
 
     None: too few queries for an interval, or a metric that no labels of items belong to. `beyond` says that the metric
@@ -189,6 +189,20 @@ class ScoreCell:
     beyond: bool = False
     deep: bool = False
     empty: float = 0.0
+
+    @property
+    def text(self) -> str:
+        return f"{self.mean:.3f}"
+
+    @property
+    def interval(self) -> str:
+        """0.480 to 0.550; empty where it is not known."""
+        return "" if self.low is None or self.high is None else f"{self.low:.3f} to {self.high:.3f}"
+
+    @property
+    def brackets(self) -> str:
+        """The interval where there is little room: [0.48, 0.55]."""
+        return "" if self.low is None or self.high is None else f"[{self.low:.2f}, {self.high:.2f}]"
 
     @property
     def badge(self) -> str:
@@ -243,7 +257,7 @@ class Board(Displayable):
         self._scores = [self._scored(run, chunk_labels or {}, labels) for run in self.runs]
         self._pairs: dict[str, Pairs] = {}
         self._findings: dict[tuple[str, str], dict[str, Finding]] = {}
-        self._cells: dict[str, dict[str, ScoreCell]] = {}
+        self._cells: dict[str, dict[str, Score]] = {}
         self._coverage: dict[tuple[str, int | None], dict[str, float]] = {}
         self._weights = {query.id: query.weight for query in split.queries.values()}
 
@@ -294,13 +308,13 @@ class Board(Displayable):
     def run(self, name: str) -> Run:
         return self.runs[self._place(name)]
 
-    def cells(self, metric: str) -> dict[str, ScoreCell]:
+    def cells(self, metric: str) -> dict[str, Score]:
         """Each run's mean with its interval."""
         if metric not in self._cells:
             self._cells[metric] = self._made(metric, self.queries(metric))
         return self._cells[metric]
 
-    def by(self, metric: str, what: str = "kind") -> dict[str, dict[str, ScoreCell]]:
+    def by(self, metric: str, what: str = "kind") -> dict[str, dict[str, Score]]:
         """The same for the queries of each kind, or of each tag: group, then run."""
         groups = self.groups[what]
         scored = set(self.queries(metric))
@@ -311,7 +325,7 @@ class Board(Displayable):
     def groups(self) -> dict[str, dict[str, tuple[str, ...]]]:
         return {"kind": self.split.kinds, "tag": self.split.tags}
 
-    def _made(self, metric: str, ids: Sequence[str]) -> dict[str, ScoreCell]:
+    def _made(self, metric: str, ids: Sequence[str]) -> dict[str, Score]:
         place = {query: at for at, query in enumerate(self.queries(metric))}
         chosen = [place[query] for query in ids]
         rows, weights = self.values(metric)[:, chosen], self.weights(metric)[chosen]
@@ -334,7 +348,7 @@ class Board(Displayable):
             answers = [shown.rankings.get(query) for query in ids if query not in shown.failures]
             empty.append(sum(each is None or not each.length for each in answers) / max(len(ids), 1))
         return {
-            run.name: ScoreCell(
+            run.name: Score(
                 means[at],
                 finite(low[at]),
                 finite(high[at]),
@@ -348,7 +362,7 @@ class Board(Displayable):
 
     def _judged(self, run: Run, metric: str, ids: Sequence[str]) -> float | None:
         parsed = Metric.parse(metric)
-        if parsed.level == "units" or not MEASURES[parsed.measure].function:
+        if parsed.level == "units" or MEASURES[parsed.measure].of_spans:
             return None
         key = (run.name, parsed.cutoff)
         if key not in self._coverage:
@@ -534,19 +548,19 @@ def board_table(board: Board) -> Table:
     costs: dict[str, list[TableCell]] = {"p50 ms": []}
     for run in board.runs:
         if (latency := run.latency) is None:
-            costs["p50 ms"].append(TableCell("-"))
+            costs["p50 ms"].append(TableCell(text="-"))
         else:
             hint = f"p95 {latency.p95:.1f} ms; {latency.queries} queries, asked alone"
-            costs["p50 ms"].append(TableCell(f"{latency.p50:.1f}", hint=hint))
+            costs["p50 ms"].append(TableCell(text=f"{latency.p50:.1f}", hint=hint))
     if any(run.failures for run in board.runs):
-        costs["failed"] = [TableCell(str(len(run.failures))) for run in board.runs]
+        costs["failed"] = [TableCell.of(len(run.failures)) for run in board.runs]
     note = f"{board.rules.level:.0%} intervals in brackets."
     note = f"{legend(board.baseline)} {note}" if len(board.names) > 1 else note
     rows = tuple(
         (name, *(_score(board, metric, name) for metric in board.metrics), _judged(board, first, name), *spent)
         for name, *spent in zip(board.names, *costs.values(), strict=True)
     )
-    return Table(
+    return Table.of(
         f"{subject.collection}, {len(board.queries(first))} queries of {subject.split}",
         ("variant", *board.metrics, f"judged {first}", *costs),
         rows,
@@ -558,13 +572,12 @@ def board_table(board: Board) -> Table:
 def _score(board: Board, metric: str, name: str) -> TableCell:
     cell = board.cells(metric).get(name)
     if cell is None:
-        return TableCell("-")
+        return TableCell(text="-")
     finding = board.finding(metric, name)
-    interval = "" if cell.low is None or cell.high is None else f"[{cell.low:.2f}, {cell.high:.2f}]"
     mark = " ".join(filter(None, (MARKS[finding.verdict] if finding else "", cell.badge)))
     strong = len(board.names) > 1 and name in board.best(metric)
     hint = finding.sentence if finding else "what the others are compared with" if len(board.names) > 1 else ""
-    return TableCell(f"{cell.mean:.3f}", f"{interval} {mark}".strip(), strong, hint)
+    return TableCell(text=cell.text, aside=f"{cell.brackets} {mark}".strip(), strong=strong, hint=hint)
 
 
 def _judged(board: Board, metric: str, name: str) -> str:

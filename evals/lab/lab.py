@@ -400,7 +400,7 @@ class Lab(Displayable):
 
     def tables(self) -> tuple[Table, ...]:
         if self.closed:
-            return (Table(f"{self.collection} (closed)"),)
+            return (Table.of(f"{self.collection} (closed)"),)
         ctx = self._open()
         facts_of = bridge.run(summary(self.store, ctx.view))
         facts = {

@@ -19,12 +19,13 @@ from evals.judging.judgements import Task
 from evals.judging.queue import Queue
 from evals.labels.corrections import Correction, HistoryStep
 from evals.labels.revisions import Revision
-from evals.runs import run_store
+from evals.presentation.comparison import Comparison, comparison
+from evals.presentation.run_history import run_history
+from evals.presentation.weight_surface import weight_surface
 from evals.runs.exchange import frame
 from evals.runs.run_store import RunSummary
 from evals.runs.types import Run
-from evals.statistics.comparison import PairComparison, QueryDifference
-from evals.tuning import summary as sweep_summary
+from evals.statistics.comparison import PairComparison
 from evals.tuning.surface import Surface
 from evals.tuning.tuner import TuningResult
 from evals.types import QuerySplit
@@ -48,7 +49,7 @@ class LabelResult(Displayable):
         rows = tuple((str(flaw.place), flaw.outcome, flaw.message) for flaw in self.flaws[:SHOWN])
         more = len(self.flaws) - len(rows)
         notes = (self.sentence, *([f"... and {more:,} more rows, in `flaws`."] if more else ()))
-        return (Table("", ("where", "outcome", "what"), rows, (), notes),)
+        return (Table.of("", ("where", "outcome", "what"), rows, (), notes),)
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,19 +74,19 @@ class LabHits(Displayable, Sequence[Hit]):
         for hit in bundle.hits:
             place = " > ".join(hit.heading_path) or hit.title
             where = f"{place} (p. {hit.page_first})" if hit.page_first else place
-            document = TableCell(hit.item_id, hint=hit.id if hit.id != hit.item_id else "")
+            document = TableCell(text=hit.item_id, hint=hit.id if hit.id != hit.item_id else "")
             text = snippet(hit.text, [bundle.query], SNIPPET).text
             found_by = {each.leg: each for each in hit.legs}
-            ranks = [TableCell("-")] * len(several)
+            ranks = [TableCell(text="-")] * len(several)
             for at, leg in enumerate(several):
                 if (score := found_by.get(leg)) is not None:
                     hint = f"{leg}: {score.raw:.4g}, adds {score.contribution:.4g}"
-                    ranks[at] = TableCell(str(score.rank), hint=hint)
+                    ranks[at] = TableCell(text=str(score.rank), hint=hint)
             rows.append((hit.rank, f"{hit.score:.3f}", document, where, text, *ranks))
         title = f"{bundle.variant.name}: {bundle.query} ({bundle.trace.milliseconds:.0f} ms)"
         columns = ("", "score", "document", "where", "text", *several)
         notes = ([] if rows else ["Nothing was found."]) + [*bundle.trace.notes]
-        return (Table(title, columns, tuple(rows), ("", "score", *several), tuple(notes)),)
+        return (Table.of(title, columns, tuple(rows), ("", "score", *several), tuple(notes)),)
 
     def frame(self) -> pd.DataFrame:
         """One row a hit, with its rank in each leg."""
@@ -136,7 +137,7 @@ class LabRun(Displayable):
             f"{run.name}: {len(run.rankings)} queries of {subject.split}, {subject.collection}{failed}{latency} "
             f"(run {run.id[:12]})"
         )
-        return (Table(title, notes=(*self.notes, *run.notes)),)
+        return (Table.of(title, notes=(*self.notes, *run.notes)),)
 
     def frame(self) -> pd.DataFrame:
         """Its rankings: query, item, rank, score."""
@@ -156,43 +157,20 @@ class Compared(Displayable):
         return self.comparison.finding.sentence
 
     def tables(self) -> tuple[Table, ...]:
-        pair = (self.comparison.system, self.comparison.baseline)
-        # Where all differ alike none decides, and the first will do.
-        chosen = self.comparison.deciding or self.comparison.queries[:SHOWN]
-        deciding = tuple(
-            (query, text, f"{one:.3f}", f"{other:.3f}", _signed(difference))
-            for query, text, one, other, difference in map(self._values, chosen)
-        )
-        columns = ("query", "text", *pair, "difference")
-        kinds = tuple(
-            (each.group or "(none)", str(each.finding.verdict), TableCell(_signed(each.finding.difference.mean)))
-            for each in self.comparison.groups
-            if each.by == "kind"
-        )
-        return (
-            Table(f"{self.metric}: {self.sentence}"),
-            Table("The queries that decide", columns, deciding, (*pair, "difference")),
-            *([Table("By kind", ("kind", "verdict", "difference"), kinds, ("difference",))] if len(kinds) > 1 else []),
-        )
+        shown, kinds = self._shown, self._shown.kinds_table()
+        return (Table.of(shown.headline), shown.deciding_table(), *([kinds] if kinds else []))
 
     def frame(self) -> pd.DataFrame:
         """Every query that was scored, by falling difference."""
         import pandas as pd
 
-        rows = [self._values(each) for each in self.comparison.queries]
-        return pd.DataFrame(
-            rows, columns=["query", "text", self.comparison.system, self.comparison.baseline, "difference"]
-        )
+        shown = self._shown
+        rows = [(each.id, each.text, each.one, each.other, each.difference) for each in shown.queries]
+        return pd.DataFrame(rows, columns=["query", "text", shown.system, shown.baseline, "difference"])
 
-    def _values(self, each: QueryDifference) -> tuple[str, str, float, float, float]:
-        scores = [
-            self.board.of(name, self.metric)[each.query] for name in (self.comparison.system, self.comparison.baseline)
-        ]
-        return each.query, self.board.split.queries[each.query].text, scores[0], scores[1], each.difference
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.3f}"
+    @property
+    def _shown(self) -> Comparison:
+        return comparison(self.board, self.comparison, self.metric)
 
 
 @dataclass(frozen=True, repr=False)
@@ -214,25 +192,24 @@ class LabSweep(Displayable):
         return made if name is None else made.but(name=name)
 
     def tables(self) -> tuple[Table, ...]:
-        summary = sweep_summary.summarise(self.tuned)
-        legs = self.tuned.surfaces[0].legs
-        rows = tuple(
+        surface = weight_surface(self.base.name, self.tuned)
+        rows = [
             (
-                TableCell(fusion, strong=at == self.tuned.chosen.surface),
-                f"{mean:.3f}",
-                *(f"{weights[leg]:g}" for leg in legs),
+                TableCell(text=each.name, strong=each is surface.best),
+                f"{each.means[each.best]:.3f}",
+                *(f"{weight:g}" for weight in surface.weights_at(each.best, each).values()),
             )
-            for at, (fusion, mean, weights) in enumerate(summary.fusions)
-        )
-        title = f"{summary.metric} over the weights of {' and '.join(legs)}, {summary.queries} queries"
-        columns = ("fusion", "in-sample best", *legs)
-        return (Table(title, columns, rows, columns[1:], (*summary.sentences, *self.notes)),)
+            for each in surface.fusions
+        ]
+        title = f"{surface.metric} over the weights of {' and '.join(surface.legs)}, {surface.queries} queries"
+        columns = ("fusion", "in-sample best", *surface.legs)
+        return (Table.of(title, columns, rows, columns[1:], (*surface.sentences, *self.notes)),)
 
     def frame(self) -> pd.DataFrame:
         """Every point of the chosen surface: weights, mean, and whether it is tied with the best."""
         import pandas as pd
 
-        points = sweep_summary.summarise(self.tuned).points
+        points = weight_surface(self.base.name, self.tuned).points
         return pd.DataFrame([{**each.weights, "mean": each.mean, "tied": each.tied} for each in points])
 
 
@@ -244,7 +221,7 @@ class Why(Displayable):
 
     def tables(self) -> tuple[Table, ...]:
         first, *others = self.account.sentences()
-        return (Table(first, notes=tuple(others)),)
+        return (Table.of(first, notes=tuple(others)),)
 
 
 @dataclass(frozen=True, repr=False)
@@ -263,7 +240,7 @@ class Pool(Displayable, Sequence[Task]):
         shown = self.queue.tasks[:SHOWN]
         rows = tuple((each.query.id, each.query.text, each.item.id, each.item.title) for each in shown)
         more = (f"... and {len(self) - SHOWN} more.",) if len(self) > SHOWN else ()
-        return (Table(self.queue.sentence, ("query", "text", "document", "title"), rows, (), more),)
+        return (Table.of(self.queue.sentence, ("query", "text", "document", "title"), rows, (), more),)
 
     def frame(self) -> pd.DataFrame:
         import pandas as pd
@@ -292,7 +269,7 @@ class CollectionFacts(Displayable):
     facts: Mapping[str, object]
 
     def tables(self) -> tuple[Table, ...]:
-        return (Table(self.name, ("", " "), tuple(self.facts.items())),)
+        return (Table.of(self.name, ("", " "), tuple(self.facts.items())),)
 
 
 # -- frames and judgements ---------------------------------------------------------------------------------------------
@@ -303,16 +280,16 @@ def runs_frame(runs: Sequence[RunSummary]) -> pd.DataFrame:
 
     rows = [
         {
-            "run": run.id[: run_store.SHOWN],
-            "name": run.name,
-            "split": run.subject.split,
-            "queries": run.queries,
-            "failed": run.failed,
-            "made": run.made_at,
-            "pins": ", ".join(run.pins),
-            **{metric: mean for metric, mean in run.scores.items() if isinstance(mean, float)},
+            "run": row.short_id,
+            "name": row.name,
+            "split": row.split,
+            "queries": row.queries,
+            "failed": row.failed,
+            "made": row.made_at,
+            "pins": ", ".join(row.pins),
+            **row.scores,
         }
-        for run in runs
+        for row in run_history(runs).rows
     ]
     return pd.DataFrame(rows, columns=None if rows else ["run", "name", "split", "queries", "failed", "made", "pins"])
 

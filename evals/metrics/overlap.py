@@ -5,12 +5,12 @@ Owns the comparison of orders; it must not know which of the two is better.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from core.errors import SpecError
 from evals.measures import Level
-from evals.metrics.scoring import Ranked, ids_of, mean
+from evals.metrics.scoring import Ranked, ids_of
 
 Likeness = Callable[[Sequence[str], Sequence[str]], float]
 
@@ -28,22 +28,17 @@ def rbo(one: Sequence[str], other: Sequence[str], persistence: float = 0.9) -> f
     s, l, p = len(short), len(long), persistence  # noqa: E741 - the paper's letters
     if s == 0:
         return 1.0 if l == 0 else 0.0
-    x = _common(short, long)
+    # x[d]: how many ids the lists share within their first d ranks, to the end of the longer one
+    place = {each: rank for rank, each in enumerate(short, start=1)}
+    x = [0] * (l + 1)
+    for rank, each in enumerate(long, start=1):
+        if each in place:
+            x[max(rank, place[each])] += 1
+    for rank in range(1, l + 1):
+        x[rank] += x[rank - 1]
     seen = sum(x[d] / d * p**d for d in range(1, l + 1))
     guessed = sum(x[s] * (d - s) / (s * d) * p**d for d in range(s + 1, l + 1))
     return (1 - p) / p * (seen + guessed) + ((x[l] - x[s]) / l + x[s] / s) * p**l
-
-
-def _common(short: Sequence[str], long: Sequence[str]) -> list[int]:
-    """The number of ids that the lists share within their first 0, 1, 2 ... ranks, to the end of the longer one."""
-    place = {each: rank for rank, each in enumerate(short, start=1)}
-    met = [max(rank, place[each]) for rank, each in enumerate(long, start=1) if each in place]
-    counts = [0] * (len(long) + 1)
-    for rank in met:
-        counts[rank] += 1
-    for rank in range(1, len(counts)):
-        counts[rank] += counts[rank - 1]
-    return counts
 
 
 def jaccard(one: Sequence[str], other: Sequence[str], cutoff: int | None = None) -> float:
@@ -56,22 +51,11 @@ def jaccard(one: Sequence[str], other: Sequence[str], cutoff: int | None = None)
 
 
 def per_query(one: Ranked, other: Ranked, likeness: Likeness = rbo, level: Level = "items") -> dict[str, float]:
-    """For each query that either has; one that the other lacks is empty there. `partial(jaccard, cutoff=10)` is a
-    likeness.
-    """
+    """For each query that either has; one that the other lacks is empty there."""
     return {
         query: likeness(list(ids_of(one.get(query), level)), list(ids_of(other.get(query), level)))
         for query in sorted({*one, *other})
     }
-
-
-def between(
-    runs: Mapping[str, Ranked], likeness: Likeness = rbo, level: Level = "items"
-) -> dict[tuple[str, str], float]:
-    """The mean over queries for each two runs, the one that stands first in `runs` first."""
-    names = list(runs)
-    pairs = [(left, right) for place, left in enumerate(names) for right in names[place + 1 :]]
-    return {(left, right): mean(per_query(runs[left], runs[right], likeness, level)) for left, right in pairs}
 
 
 def jaccard_at(cutoff: int) -> Likeness:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Row, select
+from sqlalchemy import select
 
 from core.errors import InputError
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.names import ITEMS
 from core.store.schema import ItemRow, any_id, chunk_table
-from core.variant import Variant
 from evals.measures import MEASURES, Metric
 from evals.metrics import scoring, spans
 from evals.metrics.scoring import Scores
 from evals.metrics.spans import ReturnedPassage, chunk_grades
-from evals.runs.rankings import Rankings
 from evals.runs.types import Run
 from evals.types import Grades, QuerySplit
 
@@ -30,41 +28,30 @@ async def chunk_labels(store: Store, view: CollectionView, runs: Sequence[Run], 
     """
     answers = {query: split.spans[query] for query in split.queries if query in split.spans}
     items = sorted({span.item_id for spans in answers.values() for span in spans})
-    variants = {run.variant.id: run.variant for run in runs if run.variant is not None and _has_chunks(view, run)}
-    found: dict[tuple[str, str], Grades] = {}
-    for variant in variants.values():
-        key = _units(variant)
-        if key not in found:
-            passages = await _passages(store, view, *key, items)
-            found[key] = await asyncio.to_thread(chunk_grades, answers, passages)
-    return {each: found[_units(variant)] for each, variant in variants.items()}
-
-
-def _has_chunks(view: CollectionView, run: Run) -> bool:
-    return view.row.attached is None and run.variant is not None and run.variant.chunks != ITEMS
-
-
-def _units(variant: Variant) -> tuple[str, str]:
-    """A chunk set, and the level in it that the variant never returns."""
-    return variant.chunks, "child" if variant.parents == "replace" else "parent"
-
-
-async def _passages(
-    store: Store, view: CollectionView, chunk_set: str, never: str, items: Sequence[str]
-) -> list[ReturnedPassage]:
-    chunks = chunk_table(view.chunk_set(chunk_set).key)
-    asked = (
-        select(chunks.c.id, ItemRow.id.label("item_id"), chunks.c.start_at, chunks.c.end_at)
-        .join_from(chunks, ItemRow, ItemRow.key == chunks.c.item_key)
-        .where(ItemRow.id == any_id(items), chunks.c.level != never)
-        .order_by(chunks.c.id)
-    )
-    async with store.begin(view.namespace, read_only=True) as connection:
-        return [_passage(row) for row in await connection.execute(asked)]
-
-
-def _passage(row: Row[tuple[str, str, int, int]]) -> ReturnedPassage:
-    return ReturnedPassage(row.id, row.item_id, row.start_at, row.end_at)
+    variants = {run.variant.id: run.variant for run in runs if run.variant is not None}
+    by_set: dict[tuple[str, str], Grades] = {}
+    labels: dict[str, Grades] = {}
+    for identity, variant in variants.items():
+        if view.row.attached is not None or variant.chunks == ITEMS:
+            continue
+        never = "child" if variant.parents == "replace" else "parent"  # the level that is never returned
+        key = (variant.chunks, never)
+        if key not in by_set:
+            chunks = chunk_table(view.chunk_set(variant.chunks).key)
+            query = (
+                select(chunks.c.id, ItemRow.id.label("item_id"), chunks.c.start_at, chunks.c.end_at)
+                .join_from(chunks, ItemRow, ItemRow.key == chunks.c.item_key)
+                .where(ItemRow.id == any_id(items), chunks.c.level != never)
+                .order_by(chunks.c.id)
+            )
+            async with store.begin(view.namespace, read_only=True) as connection:
+                passages = [
+                    ReturnedPassage(row.id, row.item_id, row.start_at, row.end_at)
+                    for row in await connection.execute(query)
+                ]
+            by_set[key] = await asyncio.to_thread(chunk_grades, answers, passages)
+        labels[identity] = by_set[key]
+    return labels
 
 
 def grades_of(split: QuerySplit) -> Grades:
@@ -79,56 +66,35 @@ def scored(
 
     `labels` are the split's own, made once for all runs. Metrics that look beyond what ships see what is behind it too.
     """
-    found: dict[str, Scores] = {}
-    for beyond in (False, True):
-        if some := [metric for metric in wanted if run.looks_beyond(metric) is beyond]:
-            found |= _scored(split, run, run.seen_by(some[0]), some, chunk_labels, labels)
-    return found
-
-
-def _scored(
-    split: QuerySplit,
-    run: Run,
-    rankings: Rankings,
-    wanted: Sequence[str],
-    chunk_labels: Mapping[str, Grades],
-    labels: scoring.Labels,
-) -> dict[str, Scores]:
-    parsed = [Metric.parse(each) for each in wanted]
-    over_spans = [str(each) for each in parsed if not MEASURES[each.measure].function]
-    over_chunks = [str(each) for each in parsed if each.level == "units"]
-    over_labels = [each for each in wanted if each not in over_spans and each not in over_chunks]
     answers = {query: split.spans[query] for query in split.queries if query in split.spans}
-    found: dict[str, Scores] = {}
-    if over_labels:
-        scores = scoring.score_rankings(labels, rankings, over_labels)
-        if not scores.queries:
-            raise InputError(f"No query of the split {split.name!r} has a relevant item, so nothing can be scored.")
-        found |= dict.fromkeys(over_labels, scores)
-    for names in filter(None, (over_spans, over_chunks)):
-        if not any(span.grade > 0 for spans_of in answers.values() for span in spans_of):
-            raise InputError(f"No query of the split {split.name!r} has an answer span: {names[0]} needs them.")
-    if over_spans:
-        found |= dict.fromkeys(over_spans, spans.score_spans(answers, rankings, over_spans))
-    if over_chunks:
-        found |= dict.fromkeys(over_chunks, _chunk_scores(answers, run, rankings, over_chunks, chunk_labels))
-    return found
-
-
-def _chunk_scores(
-    answers: spans.Answers,
-    run: Run,
-    rankings: Rankings,
-    wanted: Sequence[str],
-    chunk_labels: Mapping[str, Grades],
-) -> Scores:
-    """Over every query with an answer, so that chunk sets can be compared: one that no chunk answers scores 0."""
-    labels = chunk_labels.get(run.variant.id) if run.variant else None
-    if labels is None:
-        raise InputError(
-            f"{wanted[0]} scores chunks, and {run.name!r} ranks none of a chunk set here. Rank the chunks of a chunk "
-            "set, or score items: leave out 'chunk_'."
-        )
-    return scoring.score_rankings(labels, rankings, wanted, level="units").over(
-        sorted(query for query, given in answers.items() if any(span.grade > 0 for span in given))
-    )
+    answered = sorted(query for query, spans in answers.items() if any(span.grade > 0 for span in spans))
+    scores: dict[str, Scores] = {}
+    for beyond in (False, True):
+        metrics = [metric for metric in map(Metric.parse, wanted) if run.looks_beyond(metric) is beyond]
+        if not metrics:
+            continue
+        rankings = run.seen_by(metrics[0])
+        over_spans = [str(metric) for metric in metrics if MEASURES[metric.measure].of_spans]
+        over_chunks = [str(metric) for metric in metrics if metric.level == "units"]
+        over_items = [str(metric) for metric in metrics if str(metric) not in (*over_spans, *over_chunks)]
+        if over_items:
+            of_items = scoring.score_rankings(labels, rankings, over_items)
+            if not of_items.queries:
+                raise InputError(f"No query of the split {split.name!r} has a relevant item, so nothing can be scored.")
+            scores |= dict.fromkeys(over_items, of_items)
+        if not answered and (over_spans or over_chunks):
+            first = (*over_spans, *over_chunks)[0]
+            raise InputError(f"No query of the split {split.name!r} has an answer span: {first} needs them.")
+        if over_spans:
+            scores |= dict.fromkeys(over_spans, spans.score_spans(answers, rankings, over_spans))
+        if over_chunks:
+            of_chunks = chunk_labels.get(run.variant.id) if run.variant else None
+            if of_chunks is None:
+                raise InputError(
+                    f"{over_chunks[0]} scores chunks, and {run.name!r} ranks none of a chunk set here. Rank the chunks "
+                    "of a chunk set, or score items: leave out 'chunk_'."
+                )
+            found = scoring.score_rankings(of_chunks, rankings, over_chunks, level="units")
+            # over every query with an answer, so that chunk sets can be compared: one that no chunk answers scores 0
+            scores |= dict.fromkeys(over_chunks, found.over(answered))
+    return scores

@@ -1,7 +1,6 @@
-"""Scores of rankings against labels. The only importer of ranx, which is handed what it scores right.
+"""Scores of rankings against labels, per query. The only importer of ranx.
 
-Owns metrics' values per query; names and formulas in words are `evals.metric_names`'. It must not know where rankings
-come from, nor test differences.
+It must not know where rankings come from, nor test differences; names and formulas are in `evals.measures`.
 
 What ranx (0.3.21) does otherwise than the definitions, and what is done about it:
 - It does not align queries: here each labelled query with a relevant item is scored, one without hits scores 0.
@@ -32,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError, SpecError, UnknownName
-from evals.measures import DEFAULT_METRIC, MEASURES, Level, Metric
+from evals.measures import MEASURES, Level, Metric
 from evals.runs.rankings import Ranking
 from evals.types import Grades
 
@@ -94,7 +93,7 @@ def score_rankings(
     labels = grades if isinstance(grades, Labels) else Labels(grades)
     wanted = [Metric.of(metric) for metric in metrics]
     for metric in wanted:
-        if not MEASURES[metric.measure].function:
+        if MEASURES[metric.measure].of_spans:
             raise SpecError(
                 f"{metric} needs answer spans and chunks with offsets: evals.metrics.spans.score_spans scores it."
             )
@@ -134,14 +133,27 @@ class Labels:
         self.queries = relevant_queries(grades)
         best_first = [sorted(grades[query].items(), key=lambda pair: -pair[1]) for query in self.queries]
         self.numbers = [{item: float(number) for number, (item, _) in enumerate(given)} for given in best_first]
-        self._grades = [[grade for _, grade in given] for given in best_first]
+        self.grades = [[grade for _, grade in given] for given in best_first]
         self._lists: dict[tuple[int, bool], Any] = {}
 
     def rows(self, least: int, graded: bool) -> Any:
+        """With grades below the least as 0."""
         from numba.typed import List
 
         if (least, graded) not in self._lists:
-            self._lists[least, graded] = List([_label_rows(grades, least, graded) for grades in self._grades])
+            rows = []
+            for grades in self.grades:
+                worth = [(grade if graded else 1) if grade >= least else 0 for grade in grades]
+                row = [(float(number), float(grade)) for number, grade in enumerate(worth)]
+                # Where nothing is relevant, or everything, one more that nobody returns. It keeps bpref from dividing
+                # by 0 and changes no other value: without a relevant item, hits are 0 whatever they are divided by, and
+                # of those that are not relevant bpref alone takes notice.
+                if not any(worth):
+                    row.insert(0, (float(len(worth)), 1.0))
+                elif all(worth):
+                    row.append((float(len(worth)), 0.0))
+                rows.append(np.array(row))
+            self._lists[least, graded] = List(rows)
         return self._lists[least, graded]
 
 
@@ -157,41 +169,24 @@ class _Prepared:
             self._hits.append(np.column_stack((found, np.arange(len(found), 0.0, -1.0))))
 
     def score(self, metric: Metric) -> NDArray[np.float64]:
+        measure = MEASURES[metric.measure]
+        if measure.score is not None:
+            values = []
+            for known, hits in zip(self._labels.grades, self._hits, strict=True):
+                grades = [(grade if measure.graded else 1) if grade >= metric.least else 0 for grade in known]
+                first = [grades[int(number)] if number >= 0 else None for number in hits[: metric.cutoff, 0]]
+                values.append(measure.score(first, grades))
+            return np.array(values)
+        from numba.typed import List
         from ranx import metrics as ranx_metrics
 
-        measure = MEASURES[metric.measure]
         labels = self._labels.rows(metric.least, measure.graded)
-        hits = self._first(None if measure.cuts else metric.cutoff)
-        option = metric.persistence or (metric.cutoff or 0)  # ranx's word for no cut-off is 0
-        function: Callable[..., NDArray[np.float64]] = getattr(ranx_metrics, measure.function)
-        return function(labels, hits, option if measure.cuts or metric.persistence else 0)
-
-    def _first(self, cutoff: int | None) -> Any:
-        from numba.typed import List
-
+        cutoff = None if measure.obeys_cutoff else metric.cutoff
         if cutoff not in self._lists:
             self._lists[cutoff] = List([hits[:cutoff] for hits in self._hits])
-        return self._lists[cutoff]
-
-
-def _label_rows(grades: Sequence[int], least: int, graded: bool) -> NDArray[np.float64]:
-    """Grades below the least as 0; and where nothing is relevant, or everything, one that nobody returns.
-
-    It keeps bpref from dividing by 0 and changes no other value: without a relevant item, hits are 0 whatever they are
-    divided by, and of those that are not relevant bpref alone takes notice.
-    """
-    worth = [(grade if graded else 1) if grade >= least else 0 for grade in grades]
-    rows = [(float(number), float(grade)) for number, grade in enumerate(worth)]
-    if not any(worth):
-        rows.insert(0, (float(len(worth)), 1.0))
-    elif all(worth):
-        rows.append((float(len(worth)), 0.0))
-    return np.array(rows)
-
-
-def scores(grades: Grades, ranked: Ranked, metric: Metric | str = DEFAULT_METRIC) -> dict[str, float]:
-    """One metric for each query that has a relevant item; one without hits scores 0."""
-    return score_rankings(grades, ranked, [metric]).of(metric)
+        option = metric.persistence or (metric.cutoff or 0)  # ranx's word for no cut-off is 0
+        function: Callable[..., NDArray[np.float64]] = getattr(ranx_metrics, measure.ranx)
+        return function(labels, self._lists[cutoff], option if measure.obeys_cutoff or metric.persistence else 0)
 
 
 def mean(per_query: Mapping[str, float], weights: Mapping[str, float] | None = None) -> float:
@@ -206,5 +201,5 @@ def mean(per_query: Mapping[str, float], weights: Mapping[str, float] | None = N
 
 def warm_up() -> None:
     """Have ranx compile what it needs and keep it on disk; the first call takes half a minute on a new machine."""
-    named = [Metric(name, persistence=0.8 if name == "rbp" else None) for name in MEASURES if MEASURES[name].function]
+    named = [Metric(name, persistence=0.8 if name == "rbp" else None) for name in MEASURES if MEASURES[name].ranx]
     score_rankings({"q": {"a": 1}}, {"q": ["a", "b"]}, named)

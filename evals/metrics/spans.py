@@ -1,6 +1,6 @@
 """Scores of chunks against the characters that answer: recall, precision and IoU of spans, and labels of chunks.
 
-Owns the geometry of spans. As in "Evaluating Chunking Strategies for Retrieval" (Smith and Troynikov, Chroma technical
+As in "Evaluating Chunking Strategies for Retrieval" (Smith and Troynikov, Chroma technical
 report, 2024), with characters for its tokens: what several chunks hold counts once among the answers that were found,
 and each time among what was returned, so that overlapping chunks cost precision and IoU.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.errors import InputError, SpecError
-from evals.measures import Metric
+from evals.measures import MEASURES, HeldCharacters, Metric
 from evals.metrics.scoring import Scores
 from evals.runs.rankings import Ranking, Rankings
 from evals.types import Span
@@ -33,58 +33,27 @@ class ReturnedPassage:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class HeldCharacters:
-    """Characters: of the answers, of those that the passages hold, and of the passages, overlaps counted each time."""
-
-    answers: int
-    found: int
-    returned: int
-
-    @property
-    def recall(self) -> float:
-        return self.found / self.answers if self.answers else 0.0
-
-    @property
-    def precision(self) -> float:
-        return self.found / self.returned if self.returned else 0.0
-
-    @property
-    def iou(self) -> float:
-        """Intersection over union: what was found, of the answers and all that was returned together."""
-        union = self.answers + self.returned - self.found
-        return self.found / union if union else 0.0
-
-
-MEASURES = {"span_recall": "recall", "span_precision": "precision", "span_iou": "iou"}
-
-
 def score_spans(answers: Answers, rankings: Rankings, metrics: Sequence[Metric | str]) -> Scores:
     """Span metrics for each query that has an answer; one that is not in `rankings`, or is empty, scores 0.
 
     A cut-off counts chunks. `:min2` takes the answers of grade 2 or more; a query without one scores 0.
     """
     wanted = [Metric.of(metric) for metric in metrics]
+    formulas = {name: measure.of_spans for name, measure in MEASURES.items() if measure.of_spans is not None}
     for metric in wanted:
-        if metric.measure not in MEASURES:
+        if metric.measure not in formulas:
+            here = ", ".join(formulas)
             raise SpecError(
-                f"{metric} is no metric over spans: evals.metrics.scoring.score_rankings scores it. Here: {_named()}."
+                f"{metric} is no metric over spans: evals.metrics.scoring.score_rankings scores it. Here: {here}."
             )
     queries = tuple(sorted(query for query, spans in answers.items() if any(span.grade > 0 for span in spans)))
     values = np.zeros((len(wanted), len(queries)))
     for column, query in enumerate(queries):
         passages = passages_of(rankings.get(query, Ranking()))
-        values[:, column] = [_score(answers[query], passages, metric) for metric in wanted]
+        for row, metric in enumerate(wanted):
+            relevant = [span for span in answers[query] if span.grade >= metric.least]
+            values[row, column] = formulas[metric.measure](held(relevant, passages[: metric.cutoff]))
     return Scores(queries, tuple(map(str, wanted)), values)
-
-
-def _named() -> str:
-    return ", ".join(MEASURES)
-
-
-def _score(answers: Sequence[Span], passages: Sequence[ReturnedPassage], metric: Metric) -> float:
-    relevant = [span for span in answers if span.grade >= metric.least]
-    return float(getattr(held(relevant, passages[: metric.cutoff]), MEASURES[metric.measure]))
 
 
 def passages_of(ranking: Ranking) -> list[ReturnedPassage]:
@@ -108,10 +77,11 @@ def held(answers: Iterable[Span], passages: Sequence[ReturnedPassage]) -> HeldCh
     for passage in passages:
         there[passage.item_id].append((passage.start, passage.end))
     merged = {item: union(ranges) for item, ranges in wanted.items()}
-    found = sum(_shared(ranges, union(there[item])) for item, ranges in merged.items() if item in there)
-    return HeldCharacters(
-        sum(map(_length, merged.values())), found, sum(passage.end - passage.start for passage in passages)
+    matched = sum(
+        overlap(one, other) for item, ranges in merged.items() for other in union(there.get(item, ())) for one in ranges
     )
+    length = sum(end - start for ranges in merged.values() for start, end in ranges)
+    return HeldCharacters(length, matched, sum(passage.end - passage.start for passage in passages))
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:
@@ -125,31 +95,9 @@ def union(ranges: Iterable[Range]) -> list[Range]:
     return merged
 
 
-def _length(ranges: Iterable[Range]) -> int:
-    return sum(end - start for start, end in ranges)
-
-
-def _shared(one: Sequence[Range], other: Sequence[Range]) -> int:
-    return sum(overlap(left, right) for left in one for right in other)
-
-
 def overlap(one: Range, other: Range) -> int:
     """The number of characters that are in both."""
     return max(0, min(one[1], other[1]) - max(one[0], other[0]))
-
-
-def precision_omega(answers: Answers, passages: Iterable[ReturnedPassage]) -> dict[str, float]:
-    """The report's precision Omega: precision where every chunk that touches an answer is returned, and no other.
-
-    The most that a chunk set allows a retriever with full recall, so it needs the whole chunk set (at least the chunks
-    of the items with answers), and no ranking.
-    """
-    by_item = _by_item(passages)
-    return {
-        query: held(relevant, [each for each in _beside(relevant, by_item) if _touches(each, relevant)]).precision
-        for query, spans in sorted(answers.items())
-        if (relevant := [span for span in spans if span.grade > 0])
-    }
 
 
 def chunk_grades(
@@ -159,42 +107,27 @@ def chunk_grades(
 
     A chunk has the grade of the best answer with which it shares enough: at least `least_share` of the shorter of the
     two. So a short answer must be in the chunk by that share, and of a long answer each chunk within it is relevant.
-    Needs the whole chunk set, as `precision_omega` does: recall counts relevant chunks that were not returned. A query
-    none of whose answers is met by a chunk has no label and is not scored; the spans' own metrics score it.
+    Needs the whole chunk set: recall counts relevant chunks that were not returned. A query none of whose answers is
+    met by a chunk has no label and is not scored; the spans' own metrics score it.
     """
     if not 0 < least_share <= 1:
         raise SpecError(f"The least share of an answer is {least_share}; it must be above 0 and at most 1.")
-    by_item = _by_item(passages)
-    grades: dict[str, dict[str, int]] = {}
+    by_item = defaultdict[str, list[ReturnedPassage]](list)
+    for passage in passages:
+        by_item[passage.item_id].append(passage)
+    grades = defaultdict[str, dict[str, int]](dict)
     for query, spans in sorted(answers.items()):
-        found = {each.id: _grade(each, spans, least_share) for each in _beside(spans, by_item)}
-        if kept := {chunk: grade for chunk, grade in found.items() if grade > 0}:
-            grades[query] = kept
-    return grades
-
-
-def _grade(passage: ReturnedPassage, spans: Sequence[Span], least_share: float) -> int:
-    return max((span.grade for span in spans if _share(passage, span) >= least_share), default=0)
+        for item in dict.fromkeys(span.item_id for span in spans):
+            for passage in by_item.get(item, ()):
+                met = [span.grade for span in spans if _share(passage, span) >= least_share]
+                if (grade := max(met, default=0)) > 0:
+                    grades[query][passage.id] = grade
+    return dict(grades)
 
 
 def _share(passage: ReturnedPassage, span: Span) -> float:
+    """What the two have in common, of the shorter one."""
     if passage.item_id != span.item_id:
         return 0.0
-    place, answer = (passage.start, passage.end), (span.start, span.end)
-    shorter = min(_length([place]), _length([answer]))
-    return overlap(place, answer) / shorter if shorter else 0.0
-
-
-def _touches(passage: ReturnedPassage, spans: Sequence[Span]) -> bool:
-    return any(_share(passage, span) > 0 for span in spans)
-
-
-def _by_item(passages: Iterable[ReturnedPassage]) -> dict[str, list[ReturnedPassage]]:
-    found = defaultdict[str, list[ReturnedPassage]](list)
-    for passage in passages:
-        found[passage.item_id].append(passage)
-    return dict(found)
-
-
-def _beside(spans: Sequence[Span], by_item: Mapping[str, Sequence[ReturnedPassage]]) -> list[ReturnedPassage]:
-    return [each for item in dict.fromkeys(span.item_id for span in spans) for each in by_item.get(item, ())]
+    shorter = min(passage.end - passage.start, span.end - span.start)
+    return overlap((passage.start, passage.end), (span.start, span.end)) / shorter if shorter else 0.0

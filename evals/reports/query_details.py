@@ -5,22 +5,23 @@ Owns which queries are kept where there are too many, and says so. It must not k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.passages import read_items
+from core.store.passages import ItemText, read_items
 from evals.evaluation.board import Board
-from evals.reports.model import Document, Limits, Part, Queries, line, lines
+from evals.presentation.text import line, lines
+from evals.reports.model import Limits, Part, QueryDetails
 from evals.runs.rankings import Ranking
 
 Span = tuple[int, int]
 
 
-def looked_at(part: Part, names: Sequence[str], limits: Limits, where: str, cut: list[str]) -> Queries:
+def query_details(part: Part, names: Sequence[str], limits: Limits, where: str, cut: list[str]) -> QueryDetails:
     """Rows in the order of the ids; rankings and scores in the order of `names`."""
     board = part.board
     kept = kept_queries(board, limits)
@@ -29,7 +30,7 @@ def looked_at(part: Part, names: Sequence[str], limits: Limits, where: str, cut:
             f"{where}: of {len(board.split.queries):,} queries, the {len(kept):,} whose scores differ most between the "
             "variants can be looked at one by one. All count in the scores."
         )
-    return _Keeping(part, names, limits, where, cut).of(kept)
+    return _Numbering(part, names, limits, where, cut).details(kept)
 
 
 def kept_queries(board: Board, limits: Limits) -> list[str]:
@@ -57,26 +58,23 @@ def first_hits(ranked: Ranking | None, most: int) -> Iterator[tuple[str, Span | 
 
 async def documents(
     store: Store, view: CollectionView, board: Board, limits: Limits | None = None
-) -> dict[str, Document]:
+) -> dict[str, ItemText]:
     """Titles and texts of the items that a report on this board shows; one that is gone by now is left out."""
     limits = limits or Limits()
-    wanted = {
-        item
-        for query in kept_queries(board, limits)
-        for run in board.runs
-        for item, _ in first_hits(run.rankings.get(query), limits.hits)
-    }
-    wanted |= {item for query in kept_queries(board, limits) for item in _relevant(board, query)[: limits.labels]}
-    items = await read_items(store, view, wanted)
-    return {each.id: Document(each.title, each.text) for each in items.values()}
+    wanted: set[str] = set()
+    for query in kept_queries(board, limits):
+        wanted.update(_relevant(board, query)[: limits.labels])
+        for run in board.runs:
+            wanted.update(item for item, _ in first_hits(run.rankings.get(query), limits.hits))
+    return await read_items(store, view, wanted)
 
 
 def _relevant(board: Board, query: str) -> list[str]:
-    given = board.split.grades.get(query, {})
-    return sorted((item for item, grade in given.items() if grade > 0), key=lambda item: (-given[item], item))
+    grades = board.split.grades.get(query, {})
+    return sorted((item for item, grade in grades.items() if grade > 0), key=lambda item: (-grades[item], item))
 
 
-class _Keeping:
+class _Numbering:
     """The numbers given to items and passages so far."""
 
     def __init__(self, part: Part, names: Sequence[str], limits: Limits, where: str, cut: list[str]) -> None:
@@ -90,88 +88,64 @@ class _Keeping:
             for query in warned.queries:
                 self.warned.setdefault(query, []).append(number)
 
-    def of(self, kept: Sequence[str]) -> Queries:
+    def details(self, kept: Sequence[str]) -> QueryDetails:
         rows = tuple(self._row(query) for query in kept)
         excerpts = self._excerpts(rows)
         passages = tuple((self.items[item], excerpts.get(number, "")) for (item, _), number in self.passages.items())
-        return Queries(rows, tuple(self._item(item) for item in self.items), passages)
-
-    def _item(self, item: str) -> tuple[str, str]:
-        known = self.part.documents.get(item)
-        return line(item, self.limits.name), line(known.title, self.limits.name) if known else ""
+        texts, most = self.part.documents, self.limits.name
+        items = tuple((line(item, most), line(texts[item].title, most) if item in texts else "") for item in self.items)
+        return QueryDetails(rows, items, passages)
 
     def _row(self, query: str) -> Mapping[str, Any]:
-        asked = self.board.split.queries[query]
-        given = self.board.split.grades.get(query, {})
-        hits = [
-            [self._passage(*hit) for hit in first_hits(run.rankings.get(query), self.limits.hits)] for run in self.runs
-        ]
+        labelled, most = self.board.split.queries[query], self.limits.name
+        grades = self.board.split.grades.get(query, {})
+        hits = []
+        for run in self.runs:
+            firsts = list(first_hits(run.rankings.get(query), self.limits.hits))
+            for item, _ in firsts:
+                self.items.setdefault(item, len(self.items))
+            hits.append([self.passages.setdefault(each, len(self.passages)) for each in firsts])
+        scores = []
+        for of_runs in self.scores.values():  # nothing of a metric that cannot be computed for the query
+            values = [each[query] for each in of_runs if query in each]
+            scores.append([round(value, 4) for value in values] if len(values) == len(of_runs) else [])
         relevant = _relevant(self.board, query)
-        listed = [self._number(item) for item in relevant[: self.limits.labels]]
+        listed = [self.items.setdefault(item, len(self.items)) for item in relevant[: self.limits.labels]]
         row = {
-            "id": line(query, self.limits.name),
-            "text": lines(asked.text, self.limits.query),
-            "kind": line(asked.kind, self.limits.name),
-            "tags": [line(tag, self.limits.name) for tag in asked.tags],
-            "weight": asked.weight,
-            "scores": [self._scores(metric, query) for metric in self.board.metrics],
+            "id": line(query, most),
+            "text": lines(labelled.text, self.limits.query),
+            "kind": line(labelled.kind, most),
+            "tags": [line(tag, most) for tag in labelled.tags],
+            "weight": labelled.weight,
+            "scores": scores,
             "hits": hits,
             "relevant": listed,
             "unlisted": len(relevant) - len(listed),
-            "grades": self._grades(given),
+            # of the items that have a number by now; others are not shown for this query
+            "grades": {str(self.items[item]): grade for item, grade in sorted(grades.items()) if item in self.items},
             "failed": {
-                str(at): line(run.failures[query], self.limits.name)
-                for at, run in enumerate(self.runs)
-                if query in run.failures
+                str(at): line(run.failures[query], most) for at, run in enumerate(self.runs) if query in run.failures
             },
             "warned": self.warned.get(query, []),
         }
         return {name: value for name, value in row.items() if value or name in ("id", "text", "scores", "hits")}
 
-    def _grades(self, given: Mapping[str, int]) -> dict[str, int]:
-        """Of the items that have a number by now; others are not shown for this query."""
-        return {str(self.items[item]): grade for item, grade in sorted(given.items()) if item in self.items}
-
-    def _scores(self, metric: str, query: str) -> list[float | None]:
-        """Of each run, or nothing where the metric cannot be told of the query."""
-        scores = [each.get(query) for each in self.scores[metric]]
-        return [] if None in scores else [None if score is None else round(score, 4) for score in scores]
-
-    def _number(self, item: str) -> int:
-        return self.items.setdefault(item, len(self.items))
-
-    def _passage(self, item: str, span: Span | None) -> int:
-        self._number(item)
-        return self.passages.setdefault((item, span), len(self.passages))
-
-    # -- excerpts ----------------------------------------------------------------------------------------------------
-
     def _excerpts(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
         """Passages' first words, while there is room: those of the first ranks before others."""
-        found: dict[int, str] = {}
-        of = list(self.passages)
-        left = self.limits.texts
-        for number in _by_rank(rows):
-            text = self._excerpt(*of[number])
-            left -= len(text.encode())
+        deepest = max((len(hits) for row in rows for hits in row["hits"]), default=0)
+        by_rank = (hits[rank] for rank in range(deepest) for row in rows for hits in row["hits"] if rank < len(hits))
+        quoted: dict[int, str] = {}
+        passages, left, most = list(self.passages), self.limits.texts, self.limits.excerpt
+        for number in dict.fromkeys(by_rank):
+            item, span = passages[number]
+            text = self.part.documents[item].text if item in self.part.documents else ""
+            start, end = span or (0, len(text))
+            excerpt = line(" ".join(text[start : min(end, start + 4 * most)].split()), most)
+            left -= len(excerpt.encode())
             if left < 0:
-                self.cut.append(f"{self.where}: only the first {len(found):,} of {len(of):,} passages are quoted.")
+                self.cut.append(
+                    f"{self.where}: only the first {len(quoted):,} of {len(passages):,} passages are quoted."
+                )
                 break
-            found[number] = text
-        return found
-
-    def _excerpt(self, item: str, span: Span | None) -> str:
-        known = self.part.documents.get(item)
-        if known is None:
-            return ""
-        start, end = span or (0, len(known.text))
-        return line(
-            " ".join(known.text[start : min(end, start + 4 * self.limits.excerpt)].split()), self.limits.excerpt
-        )
-
-
-def _by_rank(rows: Sequence[Mapping[str, Any]]) -> Iterable[int]:
-    """Numbers of passages, each once: all firsts, then all seconds."""
-    deepest = max((len(hits) for row in rows for hits in row["hits"]), default=0)
-    seen = (hits[rank] for rank in range(deepest) for row in rows for hits in row["hits"] if rank < len(hits))
-    return dict.fromkeys(seen)
+            quoted[number] = excerpt
+        return quoted

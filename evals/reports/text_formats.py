@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from evals.reports.model import DASH, Report, ReportLine, Section, Value, Weights, code, line, number, span
-from evals.reports.weight_charts import shares
+from evals.presentation.leaderboard import LeaderboardRow, MetricInfo
+from evals.presentation.text import DASH, code, line, number
+from evals.presentation.weight_surface import weights_text
+from evals.reports.model import Report, Section
 from evals.statistics.verdicts import MARKS, MEANINGS, TOP, Verdict, legend
 
 OUTCOMES = {"passed": "holds", "failed": "FAILS", "error": "CANNOT BE TOLD"}
@@ -17,7 +19,7 @@ _FENCE = re.compile(r"`{3,}")
 
 
 def escape_markdown(text: str) -> str:
-    """A text that shows as it stands, in a line, a list or a cell of a table."""
+    """The text without markup, for a line, a list or a cell of a table."""
     plain = re.sub("[&<>]", lambda found: _ENTITIES[found[0]], line(text, 2000))
     plain = _MARKDOWN_SPECIAL.sub(r"\\\1", plain)
     return _START.sub(lambda found: f"{found[1]}{found[2][:-1]}\\{found[2][-1]}", plain)
@@ -28,51 +30,76 @@ def render_markdown(report: Report) -> str:
     parts += [escape_markdown(report.description)] if report.description else []
     for section in report.sections:
         parts += _section(section)
-    parts += _gate(report)
-    parts += _repeat(report)
+    if report.checks:
+        heads = ("Outcome", "Collection", "Variant", "What", "Found", "Wanted", "Remark")
+        rows = [
+            [OUTCOMES[check.outcome], *map(escape_markdown, (check.collection, check.variant, check.what)),
+             *map(escape_markdown, (check.found, check.wanted, check.says))]
+            for check in report.checks
+        ]  # fmt: skip
+        parts += ["## The gate", table(heads, rows, "llllrrl")]
+    parts.append("## How to repeat it")
+    parts += [_fenced(report.command, "sh")] if report.command else []
+    for name, content in report.files.items():
+        parts += [f"{escape_markdown(name)}:", _fenced(content, "toml")]
+    for row in report.distinct_rows():
+        name = escape_markdown(row.name)
+        parts += [f"{name}:", _fenced(row.toml, "toml")] if row.toml else [f"{name} is a run of another engine."]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _section(section: Section) -> Iterable[str]:
-    yield f"## {escape_markdown(section.title)}"
-    yield escape_markdown(section.headline)
+def _section(section: Section) -> Iterator[str]:
+    board = section.board
+    yield f"## {escape_markdown(board.title)}"
+    yield escape_markdown(board.headline)
     yield _list(f"{name}: {value}" for name, value in section.facts)
     doubts = [*(warned.message for warned in section.warnings), *section.notes]
     if doubts:
         yield "**Before these scores are believed**"
         yield _list(doubts)
-    heads = ["Variant", *(column.metric for column in section.columns), "p50 ms", "p95 ms", "Index MB", "Failed"]
-    yield table(heads, [_markdown_row(section, each) for each in section.lines], "l" + "r" * (len(heads) - 1))
-    yield f"{legend(escape_markdown(section.baseline), 'Bold:')} {escape_markdown(section.rules)}"
-    yield _list(f"{column.metric}: {column.explanation}" for column in section.columns)
-    for column in section.columns:
-        found = section.findings[column.metric]
-        if found:
-            yield f"### {escape_markdown(column.metric)} against {escape_markdown(section.baseline)}"
-            yield _list(finding.sentence for _, finding in found)
-    for weights in section.weights:
-        yield from _weights(weights)
-
-
-def _markdown_row(section: Section, each: ReportLine) -> list[str]:
-    base = " (baseline)" if each.baseline else ""
-    return [
-        f"{escape_markdown(each.name)}{base}",
-        *(_markdown_cell(each.values[column.metric], top=each.name in column.top) for column in section.columns),
-        number(each.p50, ".1f"),
-        number(each.p95, ".1f"),
-        number(each.megabytes, ",.1f"),
-        str(each.failed),
+    heads = ["Variant", *(metric.name for metric in board.metrics), "p50 ms", "p95 ms", "Index MB", "Failed"]
+    rows = [
+        [
+            f"{escape_markdown(row.name)}{' (baseline)' if row.is_baseline else ''}",
+            *(_markdown_score(metric, row) for metric in board.metrics),
+            number(row.latency.p50 if row.latency else None, ".1f"),
+            number(row.latency.p95 if row.latency else None, ".1f"),
+            number(row.megabytes, ",.1f"),
+            str(row.failed),
+        ]
+        for row in board.rows
     ]
+    yield table(heads, rows, "l" + "r" * (len(heads) - 1))
+    yield f"{legend(escape_markdown(board.baseline), 'Bold:')} {escape_markdown(board.rules)}"
+    yield _list(f"{metric.name}: {metric.formula}" for metric in board.metrics)
+    for metric in board.metrics:
+        if found := board.findings(metric.name):
+            yield f"### {escape_markdown(metric.name)} against {escape_markdown(board.baseline)}"
+            yield _list(finding.sentence for _, finding in found)
+    for surface in section.weights:
+        best = surface.best
+        yield f"### Weights of {escape_markdown(surface.name)}"
+        yield escape_markdown(surface.verdict)
+        point = weights_text(surface.weights_at(best.best))
+        sentences = [f"In-sample best: {surface.in_sample:.4f} at {point} ({best.name})"]
+        if surface.cross_fitted is not None:
+            sentences.append(f"Cross-fitted, to expect of new queries: {surface.cross_fitted:.4f}")
+        sentences += [
+            f"Equal weights: {surface.equal_weights:.4f}",
+            f"Too close to the best to tell: {sum(surface.tied)} of {len(best.grid)} points",
+            f"Oracle, the best weights for each query: {surface.oracle:.4f}",
+        ]
+        yield _list(sentences)
 
 
-def _markdown_cell(value: Value, *, top: bool) -> str:
-    mean = f"**{number(value.mean)}**" if top else number(value.mean)
-    interval = span(value.low, value.high)
-    mark = MARKS[value.finding.verdict] if value.finding else ""
-    parts = [mean, f"({interval})" if interval else "", mark, value.badge]
-    judged = "" if value.judged is None else f"judged {value.judged:.0%}"
-    return " ".join(filter(None, (*parts, judged)))
+def _markdown_score(metric: MetricInfo, row: LeaderboardRow) -> str:
+    score, finding = row.scores.get(metric.name), row.findings.get(metric.name)
+    if score is None:
+        return DASH
+    mean = f"**{score.text}**" if row.name in metric.top else score.text
+    interval = f"({score.interval})" if score.interval else ""
+    judged = "" if score.judged is None else f"judged {score.judged:.0%}"
+    return " ".join(filter(None, (mean, interval, MARKS[finding.verdict] if finding else "", score.badge, judged)))
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], aligned: str) -> str:
@@ -80,53 +107,6 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], aligned: str) -> 
     ends = {"l": ":--", "r": "--:"}
     lines = [[escape_markdown(head) for head in heads], [ends[each] for each in aligned], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _weights(weights: Weights) -> Iterable[str]:
-    best = weights.fusions[weights.chosen]
-    yield f"### Weights of {escape_markdown(weights.name)}"
-    yield escape_markdown(weights.verdict)
-    told = [f"In-sample best: {weights.in_sample:.4f} at {shares(weights, best.best)} ({best.fusion})"]
-    if weights.cross_fitted is not None:
-        told.append(f"Cross-fitted, to expect of new queries: {weights.cross_fitted:.4f}")
-    told += [
-        f"Equal weights: {weights.untuned:.4f}",
-        f"Too close to the best to tell: {sum(best.tied)} of {len(best.grid)} points",
-        f"Oracle, the best weights for each query: {weights.oracle:.4f}",
-    ]
-    yield _list(told)
-
-
-def _gate(report: Report) -> Iterable[str]:
-    if not report.checks:
-        return
-    yield "## The gate"
-    heads = ("Outcome", "Collection", "Variant", "What", "Found", "Wanted", "Remark")
-    rows = [
-        [OUTCOMES[check.outcome], *map(escape_markdown, (check.collection, check.variant, check.what)),
-         *map(escape_markdown, (check.found, check.wanted, check.says))]
-        for check in report.checks
-    ]  # fmt: skip
-    yield table(heads, rows, "llllrrl")
-
-
-def _repeat(report: Report) -> Iterable[str]:
-    yield "## How to repeat it"
-    if report.command:
-        yield _fenced(report.command, "sh")
-    for name, content in report.files.items():
-        yield f"{escape_markdown(name)}:"
-        yield _fenced(content, "toml")
-    seen: set[str] = set()
-    for each in (each for section in report.sections for each in section.lines):
-        if each.name not in seen:
-            seen.add(each.name)
-            yield (
-                f"{escape_markdown(each.name)}:"
-                if each.toml
-                else f"{escape_markdown(each.name)} is a run of another engine."
-            )
-            yield _fenced(each.toml, "toml") if each.toml else ""
 
 
 def _fenced(content: str, language: str) -> str:
@@ -178,15 +158,16 @@ _LEGEND = f"Brackets hold intervals. Bold: {TOP}. " + ", ".join(
 
 
 def escape_latex(text: str) -> str:
-    """A text that is set as it stands; a character that pdfLaTeX may not have is named by its number."""
-    return _DOUBLED.sub(r"\1{}", "".join(map(_character, line(text, 2000))))
-
-
-def _character(each: str) -> str:
-    if each in _LATEX_SPECIAL:
-        return _LATEX_SPECIAL[each]
-    western = "\xc0" <= each <= "\xff" and each.isalpha()
-    return each if each.isascii() or western else rf"\texttt{{U+{ord(each):04X}}}"
+    """The text without commands; a character that pdfLaTeX may not have is named by its number."""
+    parts = []
+    for each in line(text, 2000):
+        if each in _LATEX_SPECIAL:
+            parts.append(_LATEX_SPECIAL[each])
+        elif each.isascii() or ("\xc0" <= each <= "\xff" and each.isalpha()):  # what is western
+            parts.append(each)
+        else:
+            parts.append(rf"\texttt{{U+{ord(each):04X}}}")
+    return _DOUBLED.sub(r"\1{}", "".join(parts))
 
 
 def render_latex(report: Report) -> str:
@@ -195,24 +176,30 @@ def render_latex(report: Report) -> str:
     return "\n".join([*head, *("\n".join(["", *_table(section)]) for section in report.sections)]) + "\n"
 
 
-def _table(section: Section) -> Iterable[str]:
-    facts = dict(section.facts)
-    told = "; ".join(
+def _table(section: Section) -> Iterator[str]:
+    board, facts = section.board, dict(section.facts)
+    about = "; ".join(
         f"{name}: {facts[name]}" for name in ("Collection", "Query set", "Split", "Queries", "Labels") if name in facts
     )
-    heads = ["Variant", *(column.metric for column in section.columns), "p50 ms", "p95 ms"]
+    heads = ["Variant", *(metric.name for metric in board.metrics), "p50 ms", "p95 ms"]
     yield r"\begin{table}[tb]"
     yield r"\centering"
     yield (
-        rf"\caption{{{escape_latex(told)}. {_LEGEND}, against {escape_latex(section.baseline)}. "
-        rf"{escape_latex(section.rules)}}}"
+        rf"\caption{{{escape_latex(about)}. {_LEGEND}, against {escape_latex(board.baseline)}. "
+        rf"{escape_latex(board.rules)}}}"
     )
     yield rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}"
     yield r"\toprule"
     yield f"{' & '.join(map(escape_latex, heads))} \\\\"
     yield r"\midrule"
-    for each in section.lines:
-        yield f"{' & '.join(_latex_row(section, each))} \\\\"
+    for row in board.rows:
+        times = (row.latency.p50, row.latency.p95) if row.latency else (None, None)
+        cells = [
+            escape_latex(row.name),
+            *(_latex_score(metric, row) for metric in board.metrics),
+            *("--" if time is None else f"{time:.1f}" for time in times),
+        ]
+        yield f"{' & '.join(cells)} \\\\"
     yield r"\bottomrule"
     yield r"\end{tabular}"
     yield r"\end{table}"
@@ -220,21 +207,13 @@ def _table(section: Section) -> Iterable[str]:
         yield f"% {line(warned.message, 1000)}"
 
 
-def _latex_row(section: Section, each: ReportLine) -> Iterable[str]:
-    yield escape_latex(each.name)
-    for column in section.columns:
-        yield _latex_cell(each.values[column.metric], top=each.name in column.top)
-    for time in (each.p50, each.p95):
-        yield "--" if time is None else number(time, ".1f")
-
-
-def _latex_cell(value: Value, *, top: bool) -> str:
-    if value.mean is None:
+def _latex_score(metric: MetricInfo, row: LeaderboardRow) -> str:
+    score, finding = row.scores.get(metric.name), row.findings.get(metric.name)
+    if score is None:
         return "--"
-    mean = rf"\textbf{{{value.mean:.3f}}}" if top else f"{value.mean:.3f}"
-    mark = f"$^{{{_MARKS[value.finding.verdict]}}}$" if value.finding else ""
-    interval = (
-        "" if value.low is None or value.high is None else rf" {{\scriptsize [{value.low:.3f}, {value.high:.3f}]}}"
-    )
-    badge = rf" {{\scriptsize {value.badge}}}" if value.badge else ""
+    mean = rf"\textbf{{{score.text}}}" if row.name in metric.top else score.text
+    mark = f"$^{{{_MARKS[finding.verdict]}}}$" if finding else ""
+    known = score.low is not None and score.high is not None
+    interval = rf" {{\scriptsize [{score.low:.3f}, {score.high:.3f}]}}" if known else ""
+    badge = rf" {{\scriptsize {escape_latex(score.badge)}}}" if score.badge else ""
     return f"{mean}{mark}{interval}{badge}"

@@ -1,1 +1,1 @@
-"""How sure one can be: intervals, tests, corrections, comparisons; numbers over scores, and words for them."""
+"""Intervals, tests and comparisons of scores, and verdicts in words."""

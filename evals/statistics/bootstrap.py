@@ -1,13 +1,12 @@
 """Bootstrap intervals of weighted means.
 
-Owns the resampling and what is read off it; tests and power are `significance`'s. The same seed gives the same
-numbers.
+Owns the resampling; tests and power are in `significance`. The same seed gives the same numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -67,17 +66,34 @@ def _bca(rows: Floats, weights: Floats, samples: int, level: float, seed: int) -
     from scipy import special
 
     centre = weighted(rows, weights)
-    drawn = np.sort(_resampled(rows, weights, samples, seed), axis=1)
+    # How often each query was drawn, times the scores, is all that the mean of a resample takes. Such counts are kept,
+    # where they are few: the next metric needs the same.
+    queries = len(weights)
+    counted = (_kept if samples * queries <= _KEPT else _drawn)(samples, queries, seed)
+    drawn = np.empty((len(rows), samples))
+    numerators = np.ascontiguousarray((rows * weights).T)
+    for part, times in zip(blocks(samples, queries), counted, strict=True):
+        counts = times.astype(np.float64)
+        drawn[:, part] = ((counts @ numerators) / (counts @ weights)[:, None]).T
+    drawn = np.sort(drawn, axis=1)
     slack = 1e-12 * np.abs(rows).max(axis=1, initial=0.0)[:, None]  # equal, but for the order of addition
     below = (drawn < centre[:, None] - slack).mean(axis=1)
     above = (drawn > centre[:, None] + slack).mean(axis=1)
     edge = 0.5 / samples
     bias = special.ndtri(np.clip((below + 1 - above) / 2, edge, 1 - edge))[:, None]
     reach = np.array([-1.0, 1.0]) * _widened(level, effective(weights))
-    scale = 1 - _acceleration(rows, weights)[:, None] * (bias + reach)
+    terms = influence(rows, weights)  # the skewness of the mean, a sixth of it, is the acceleration (Efron 1987)
+    cubes, squares = (terms**3).sum(axis=1), (terms**2).sum(axis=1)
+    acceleration = divided(cubes, 6 * squares**1.5, squares > 1e-30, 0.0)
+    scale = 1 - acceleration[:, None] * (bias + reach)
     # At and past the pole of the formula the interval ends where the samples end.
     shares = np.where(scale > 0, bias + (bias + reach) / np.where(scale > 0, scale, 1), 40 * np.sign(reach))
-    ends = _quantiles(drawn, special.ndtr(shares))
+    # Each row's own quantiles, between neighbours linearly.
+    places = special.ndtr(shares) * (drawn.shape[1] - 1)
+    left = np.floor(places).astype(np.int64)
+    right = np.minimum(left + 1, drawn.shape[1] - 1)
+    first, second = np.take_along_axis(drawn, left, axis=1), np.take_along_axis(drawn, right, axis=1)
+    ends = np.asarray(first + (second - first) * (places - left))
     return ends[:, 0], ends[:, 1]
 
 
@@ -90,51 +106,16 @@ def _widened(level: float, queries: float) -> float:
     return min(40.0, float(special.stdtrit(queries - 1, (1 + level) / 2)) * math.sqrt(queries / (queries - 1)))
 
 
-def _acceleration(rows: Floats, weights: Floats) -> Floats:
-    """The skewness of the mean, a sixth of it (Efron 1987)."""
-    terms = influence(rows, weights)
-    cubes, squares = (terms**3).sum(axis=1), (terms**2).sum(axis=1)
-    return divided(cubes, 6 * squares**1.5, squares > 1e-30, 0.0)
-
-
-def _quantiles(ordered: Floats, shares: Floats) -> Floats:
-    """Each row's own quantiles, between neighbours linearly."""
-    places = shares * (ordered.shape[1] - 1)
-    left = np.floor(places).astype(np.int64)
-    right = np.minimum(left + 1, ordered.shape[1] - 1)
-    first, second = np.take_along_axis(ordered, left, axis=1), np.take_along_axis(ordered, right, axis=1)
-    return np.asarray(first + (second - first) * (places - left))
-
-
-def _resampled(rows: Floats, weights: Floats, samples: int, seed: int) -> Floats:
-    """Means of resamples [rows, samples]. How often each query was drawn, times the scores, is all it takes."""
-    drawn = np.empty((len(rows), samples))
-    numerators = np.ascontiguousarray((rows * weights).T)
-    for part, times in zip(blocks(samples, len(weights)), _counted(samples, len(weights), seed), strict=True):
-        counts = times.astype(np.float64)
-        drawn[:, part] = ((counts @ numerators) / (counts @ weights)[:, None]).T
-    return drawn
-
-
-def _counted(samples: int, queries: int, seed: int) -> Iterable[Counts]:
-    """How often each query is in each resample, block by block. Kept, where it is not too much, for the next metric:
-    that is over the same queries as a rule.
-    """
-    return _kept(samples, queries, seed) if samples * queries <= _KEPT else _drawn(samples, queries, seed)
-
-
 @lru_cache(maxsize=2)
 def _kept(samples: int, queries: int, seed: int) -> tuple[Counts, ...]:
     return tuple(_drawn(samples, queries, seed))
 
 
 def _drawn(samples: int, queries: int, seed: int) -> Iterator[Counts]:
-    random = np.random.default_rng(seed)
-    return (_draws(random, part.stop - part.start, queries) for part in blocks(samples, queries))
-
-
-def _draws(random: np.random.Generator, samples: int, queries: int) -> Counts:
     """Multinomial counts. Counting draws is several times as fast as drawing the counts."""
-    drawn = random.integers(0, queries, (samples, queries), dtype=np.int64)
-    drawn += np.arange(samples)[:, None] * queries
-    return np.bincount(drawn.ravel(), minlength=samples * queries).reshape(samples, queries).astype(np.uint16)
+    random = np.random.default_rng(seed)
+    for part in blocks(samples, queries):
+        size = part.stop - part.start
+        drawn = random.integers(0, queries, (size, queries), dtype=np.int64)
+        drawn += np.arange(size)[:, None] * queries
+        yield np.bincount(drawn.ravel(), minlength=size * queries).reshape(size, queries).astype(np.uint16)

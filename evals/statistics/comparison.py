@@ -1,7 +1,7 @@
-"""Two systems over the same queries, looked at from every side; many against a baseline; all pairs of a table.
+"""Two systems over the same queries in every detail; many against a baseline; all pairs of a table.
 
-Owns what is looked at together: intervals, p values and verdicts come of one procedure (`simultaneous`), so that they
-never contradict each other. It must not know where scores come from. Plain values out.
+Intervals, p values and verdicts of all that is looked at together come of one procedure (`simultaneous`), so that they
+never contradict each other. It must not know where scores come from.
 """
 
 from __future__ import annotations
@@ -82,9 +82,7 @@ class PairComparison:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Every pair of systems, looked at together. `rows` are the scores [systems, queries], `first` and `second` the
-    places of each pair's systems in `names`.
-    """
+    """Every pair of systems, looked at together. `rows` are the scores [systems, queries]."""
 
     names: tuple[str, ...]
     rows: Floats = field(repr=False)
@@ -100,7 +98,7 @@ class Pairs:
         low, high = min(row, column), max(row, column)
         difference = (self.rows[low] - self.rows[high])[None, :]
         at = _pair_index(low, high, len(self.names))
-        one = None if self.together is None else _entries(self.together, [at])
+        one = None if self.together is None else _entry(self.together, at)
         pair = (self.names[low], self.names[high])
         among = len(self.names) * (len(self.names) - 1) // 2
         (made,) = _differences([pair], difference, self.weights, self.rules, one, among)
@@ -114,15 +112,19 @@ class Pairs:
         means = significance.means(self.rows, self.weights)
         every = dict(zip(self.names, np.where(np.isnan(means), -np.inf, means).tolist(), strict=True))
         known = every if among is None else {name: every[name] for name in among}
-        return alongside_best(known, lambda one, other: (one, other) in sure or self._surely_better(one, other))
+        worth = significance.effective_queries(self.weights, self.rows.shape[1])
+        together = self.together if worth >= self.rules.fewest - 1e-9 else None
 
-    def _surely_better(self, system: str, baseline: str) -> bool:
-        enough = significance.effective_queries(self.weights, self.rows.shape[1]) >= self.rules.fewest - 1e-9
-        if self.together is None or not enough:
-            return False
-        row, column = self._place(system), self._place(baseline)
-        at = _pair_index(min(row, column), max(row, column), len(self.names))
-        return bool(self.together.low[at] > 0 if row < column else self.together.high[at] < 0)
+        def surely_better(system: str, baseline: str) -> bool:
+            if (system, baseline) in sure:
+                return True
+            if together is None:
+                return False
+            row, column = self._place(system), self._place(baseline)
+            at = _pair_index(min(row, column), max(row, column), len(self.names))
+            return bool(together.low[at] > 0 if row < column else together.high[at] < 0)
+
+        return alongside_best(known, surely_better)
 
     def _place(self, name: str) -> int:
         if name not in self.names:
@@ -236,24 +238,17 @@ def _by_group(
         terms = chosen * difference / chosen.sum(axis=1, keepdims=True)
         worth = np.array([significance.effective(part[part > 0]) for part in chosen])
         made = simultaneous(terms, worth, level=rules.level, samples=rules.samples, seed=rules.seed)
-        together = {at: _entries(made, [number]) for number, at in enumerate(enough)}
-    return tuple(
-        GroupFinding(by, group, _group_finding(names, difference, part, rules, together.get(at), len(enough)))
-        for at, ((by, group), part) in enumerate(zip(labels, parts, strict=True))
-    )
+        together = {at: _entry(made, number) for number, at in enumerate(enough)}
+    judged = []
+    for at, ((by, group), part) in enumerate(zip(labels, parts, strict=True)):
+        own = part > 0
+        (numbers,) = _differences([names], difference[:, own], part[own], rules, together.get(at), len(enough))
+        judged.append(GroupFinding(by, group, found(numbers, rules)))
+    return tuple(judged)
 
 
-def _group_finding(
-    names: Names, difference: Floats, part: Floats, rules: Rules, together: Simultaneous | None, among: int
-) -> Finding:
-    chosen = part > 0
-    (made,) = _differences([names], difference[:, chosen], part[chosen], rules, together, among)
-    return found(made, rules)
-
-
-def _entries(made: Simultaneous, places: Sequence[int] | range) -> Simultaneous:
-    at = list(places)
-    return Simultaneous(made.means[at], made.errors[at], made.critical, made.p[at])
+def _entry(made: Simultaneous, at: int) -> Simultaneous:
+    return Simultaneous(made.means[[at]], made.errors[[at]], made.critical, made.p[[at]])
 
 
 def _differences(
@@ -269,7 +264,17 @@ def _differences(
     means, effects = significance.means(differences, weights), significance.effect_sizes(differences, weights)
     outcomes = significance.outcomes(differences, weights).tolist()
     worth = significance.effective_queries(weights, differences.shape[1])
-    seen = _detectable(differences, weights, rules, together)
+    # The smallest true difference that would be found with the rules' power: half the interval's width, and what
+    # chance may take away. NaN where nothing varies.
+    detectable = np.full(len(differences), np.nan)
+    if together is not None:
+        from scipy import special
+
+        errors = significance.standard_errors(differences, weights)
+        lost = special.stdtrit(max(worth - 1, 1e-9), rules.power) * errors
+        rows, _ = significance.checked(differences, weights)
+        varies = errors > 1e-12 * np.abs(rows).max(axis=1)
+        detectable = np.where(varies, together.critical * together.errors + lost, np.nan)
     finite = significance.finite
     return [
         Difference(
@@ -284,27 +289,11 @@ def _differences(
             wins=outcomes[at][0],
             ties=outcomes[at][1],
             losses=outcomes[at][2],
-            detectable=finite(seen[at]),
+            detectable=finite(detectable[at]),
             among=among,
         )
         for at, pair in enumerate(names)
     ]
-
-
-def _detectable(differences: Floats, weights: Floats | None, rules: Rules, together: Simultaneous | None) -> Floats:
-    """The smallest true difference that would be found with the rules' power: half the interval's width, and what
-    chance may take away. NaN where nothing varies.
-    """
-    from scipy import special
-
-    errors = significance.standard_errors(differences, weights)
-    if together is None:
-        return np.full(len(differences), np.nan)
-    worth = significance.effective_queries(weights, differences.shape[1])
-    lost = special.stdtrit(max(worth - 1, 1e-9), rules.power) * errors
-    rows, _ = significance.checked(differences, weights)
-    varies = errors > 1e-12 * np.abs(rows).max(axis=1)
-    return np.where(varies, together.critical * together.errors + lost, np.nan)
 
 
 def _counting(weights: ArrayLike | None, queries: int) -> NDArray[np.bool_]:

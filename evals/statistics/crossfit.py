@@ -19,15 +19,15 @@ from evals.statistics.significance import effective_queries
 ROUNDING = 1e-12  # what the order of addition makes of equal means
 
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
 def best_rows(values: Floats, distance: Ints) -> Ints:
     """For each column the row of the highest value; of equals the nearest to the centre, then the first."""
     level = values >= values.max(axis=0) - ROUNDING
     far: Ints = np.where(level, distance[:, None], np.iinfo(np.int64).max).argmin(axis=0)
     return far
-
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def folds(kinds: Sequence[str], count: int, repeats: int, seed: int, texts: Sequence[str] | None = None) -> Ints:

@@ -1,8 +1,7 @@
-"""What mean scores and differences between them come to: means, errors, effects, power.
+"""Means, errors, effects and power of scores and of differences between them.
 
-Owns the arithmetic over plain arrays, queries along the last axis; it must not know systems' names, metrics or
-verdicts. Query weights say how often a query is asked: every mean here is the weighted mean. A query of weight 0 counts
-for nothing and is left out. The same seed gives the same numbers.
+Arithmetic over plain arrays, queries along the last axis; it must not know systems' names, metrics or verdicts. Query
+weights say how often a query is asked: every mean is a weighted mean, and a query of weight 0 is left out.
 """
 
 from __future__ import annotations
@@ -101,19 +100,15 @@ def checked(scores: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Float
         )
     if weights is None:
         return rows, np.ones(rows.shape[1])
-    counts = np.asarray(weights, dtype=np.float64)
-    _check_weights(counts, rows.shape[1])
-    return rows[:, counts > 0], counts[counts > 0]
-
-
-def _check_weights(weights: Floats, queries: int) -> None:
-    if weights.shape != (queries,):
-        raise InputError(f"There must be one weight for each of {queries} queries; these have shape {weights.shape}.")
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    counts, queries = np.asarray(weights, dtype=np.float64), rows.shape[1]
+    if counts.shape != (queries,):
+        raise InputError(f"There must be one weight for each of {queries} queries; these have shape {counts.shape}.")
+    wrong = np.flatnonzero(~(np.isfinite(counts) & (counts >= 0)))
     if wrong.size:
-        raise InputError(f"A query's weight must be 0 or more; that of query {wrong[0]} is {weights[wrong[0]]}.")
-    if queries and not weights.any():
+        raise InputError(f"A query's weight must be 0 or more; that of query {wrong[0]} is {counts[wrong[0]]}.")
+    if queries and not counts.any():
         raise InputError("Every query has the weight 0, so that there is no mean. Leave the weights out, or mend them.")
+    return rows[:, counts > 0], counts[counts > 0]
 
 
 def check_share(name: str, value: float) -> None:
@@ -127,7 +122,7 @@ def check_samples(samples: int) -> None:
 
 
 def finite(value: float) -> float | None:
-    """The number, or None where there is none to be told."""
+    """The number, or None for NaN and infinity."""
     return float(value) if math.isfinite(value) else None
 
 

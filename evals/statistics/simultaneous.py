@@ -15,10 +15,10 @@ another matter.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evals.statistics.significance import SAMPLES, SEED, Floats, blocks
 
@@ -54,7 +54,11 @@ def simultaneous(
     """
     squares = (terms**2).sum(axis=1)
     scales = np.sqrt(np.maximum(squares, np.median(squares * effective) / effective))
-    largest = _largest(terms, scales, samples, seed)
+    largest, there = np.zeros(samples), scales > 0  # the largest statistic of any set-up under each draw of signs
+    if there.any():
+        scaled = (terms[there] / scales[there, None]).T
+        for part, signs in _signs(samples, terms.shape[1], max(terms.shape), seed):
+            largest[part] = np.abs(signs @ scaled).max(axis=1)
     return _judged(terms.sum(axis=1), scales, effective, largest, level)
 
 
@@ -69,9 +73,22 @@ def simultaneous_pairs(
     own = np.diag(gram)
     squares = np.maximum(own[first] + own[second] - 2 * gram[first, second], 0.0)
     scales = np.sqrt(np.maximum(squares, np.median(squares)))
+    largest, there = np.zeros(samples), scales > 0
+    if there.any():  # sums are taken by set-up, and then subtracted
+        one, other, apart = first[there], second[there], scales[there]
+        for part, signs in _signs(samples, terms.shape[1], max(terms.shape[1], len(one)), seed):
+            sums = signs @ terms.T
+            largest[part] = (np.abs(sums[:, one] - sums[:, other]) / apart).max(axis=1)
     sums = terms.sum(axis=1)
-    largest = _largest_pair(terms, first, second, scales, samples, seed)
     return _judged(sums[first] - sums[second], scales, np.full(len(first), effective), largest, level)
+
+
+def _signs(samples: int, queries: int, width: int, seed: int) -> Iterator[tuple[slice, Floats]]:
+    """Draws of a sign for each query, in blocks that fit in memory beside a row of this width."""
+    random = np.random.default_rng(seed)
+    for part in blocks(samples, width):
+        drawn = random.integers(0, 2, (part.stop - part.start, queries), dtype=np.int8)
+        yield part, np.asarray(1 - 2.0 * drawn, dtype=np.float64)
 
 
 def _judged(means: Floats, scales: Floats, effective: Floats, largest: Floats, level: float) -> Simultaneous:
@@ -81,34 +98,3 @@ def _judged(means: Floats, scales: Floats, effective: Floats, largest: Floats, l
     reached = np.abs(means) / errors
     beyond = len(ordered) - np.searchsorted(ordered, reached * (1 - SLACK), side="left")
     return Simultaneous(means, errors, float(ordered[place - 1]), (1 + beyond) / (len(ordered) + 1))
-
-
-def _signs(random: np.random.Generator, samples: int, queries: int) -> Floats:
-    return np.asarray(1 - 2.0 * random.integers(0, 2, (samples, queries), dtype=np.int8), dtype=np.float64)
-
-
-def _largest(terms: Floats, scales: Floats, samples: int, seed: int) -> Floats:
-    """The largest statistic of any set-up under each draw of signs."""
-    random, found = np.random.default_rng(seed), np.zeros(samples)
-    there = scales > 0
-    if not there.any():
-        return found
-    scaled = (terms[there] / scales[there, None]).T
-    for part in blocks(samples, max(terms.shape)):
-        found[part] = np.abs(_signs(random, part.stop - part.start, terms.shape[1]) @ scaled).max(axis=1)
-    return found
-
-
-def _largest_pair(
-    terms: Floats, first: NDArray[np.int64], second: NDArray[np.int64], scales: Floats, samples: int, seed: int
-) -> Floats:
-    """The same of any pair: sums are taken by set-up, and then subtracted."""
-    random, found = np.random.default_rng(seed), np.zeros(samples)
-    there = scales > 0
-    if not there.any():
-        return found
-    first, second, scales = first[there], second[there], scales[there]
-    for part in blocks(samples, max(terms.shape[1], len(first))):
-        sums = _signs(random, part.stop - part.start, terms.shape[1]) @ terms.T
-        found[part] = (np.abs(sums[:, first] - sums[:, second]) / scales).max(axis=1)
-    return found

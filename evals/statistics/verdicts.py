@@ -1,4 +1,4 @@
-"""What the numbers of a pair of systems come to: better, worse, tied within x, or too few queries to tell.
+"""The verdict on a pair of systems: better, worse, tied within x, or too few queries to tell.
 
 Owns the rules, the words and the marks; it must not compute statistics. In this order:
 
@@ -7,7 +7,7 @@ Owns the rules, the words and the marks; it must not compute statistics. In this
 - tied: the whole interval lies within +-`tie`, or every query scores the same;
 - too few: everything else. How large a difference would have been seen is said with it.
 
-Intervals and p are of all that is looked at together (`simultaneous`), so that there is nothing left to correct.
+Intervals and p values hold for all that is looked at together (`simultaneous`): there is nothing left to correct.
 
 A tie is thus a finding of its own, not the lack of one (two one-sided tests: Schuirmann 1987, doi:10.1007/BF01068419;
 the interval of `level` in place of 2 * level - 1 is on the careful side).
@@ -145,7 +145,7 @@ class Finding:
 
 def found(difference: Difference, rules: Rules) -> Finding:
     verdict = judged(difference, rules)
-    return Finding(difference, verdict, _WORDS[verdict](difference, rules))
+    return Finding(difference, verdict, _sentence(difference, verdict, rules))
 
 
 def judged(difference: Difference, rules: Rules) -> Verdict:
@@ -183,79 +183,39 @@ def _minus(value: float | None) -> float | None:
     return None if value is None else 0.0 - value  # 0 stays 0, and not -0
 
 
-def _better(difference: Difference, rules: Rules) -> str:
-    return _apart(difference, "better", rules)
+def _sentence(difference: Difference, verdict: Verdict, rules: Rules) -> str:
+    known = difference
+    weight = f", which weigh as {known.effective:.0f} equal ones" if known.effective < known.queries - 0.5 else ""
+    queries = f"{known.queries} {'query' if known.queries == 1 else 'queries'}{weight}"
+    if verdict == Verdict.TIED and known.ties == known.queries:
+        return f"{known.system} and {known.baseline} score the same on all {queries}: tied."
+    if known.mean is None or known.low is None:
+        pair = f"{known.system} from {known.baseline}"
+        if known.mean is None:
+            return f"Nothing tells {pair}: there is no query that both were scored on."
+        return f"Too few queries to tell {pair}: there is one, which says nothing of others."
+    together = f" of {known.among} seen together" if known.among > 1 else ""
+    interval = f"{100 * rules.level:g}% interval{together} {known.low:+.3f} to {known.high:+.3f}"
+    numbers = f"difference {known.mean:+.3f}, {interval}"
+    outcomes = f"{queries}: {known.wins} won, {known.ties} equal, {known.losses} lost"
+    if verdict == Verdict.TIED:
+        return f"{known.system} and {known.baseline} are tied within {rules.tie:g} ({numbers}; {outcomes})."
+    if verdict == Verdict.TOO_FEW:
+        return (
+            f"Too few queries to tell {known.system} from {known.baseline}: {_missing(known, rules, numbers, queries)}"
+        )
+    p = "< 0.001" if known.p < 0.001 else f"= {known.p:.3f}"
+    size = abs(known.mean)
+    small = f" It is a small difference: under {rules.tie:g}." if size < rules.tie else ""
+    return f"{known.system} is {verdict} than {known.baseline} by {size:.3f} ({interval}, p {p}; {outcomes}).{small}"
 
 
-def _worse(difference: Difference, rules: Rules) -> str:
-    return _apart(difference, "worse", rules)
-
-
-def _apart(difference: Difference, word: str, rules: Rules) -> str:
-    mean = abs(difference.mean or 0.0)
-    small = f" It is a small difference: under {rules.tie:g}." if mean < rules.tie else ""
-    return (
-        f"{difference.system} is {word} than {difference.baseline} by {mean:.3f} "
-        f"({_interval(difference, rules)}, p {_p(difference.p)}; {_outcomes(difference)}).{small}"
-    )
-
-
-def _tied(difference: Difference, rules: Rules) -> str:
-    names = f"{difference.system} and {difference.baseline}"
-    if difference.ties == difference.queries:
-        return f"{names} score the same on all {_queries(difference)}: tied."
-    return (
-        f"{names} are tied within {rules.tie:g} (difference {difference.mean:+.3f}, {_interval(difference, rules)}; "
-        f"{_outcomes(difference)})."
-    )
-
-
-def _too_few(difference: Difference, rules: Rules) -> str:
-    names = f"{difference.system} from {difference.baseline}"
-    if difference.mean is None:
-        return f"Nothing tells {names}: there is no query that both were scored on."
-    if difference.low is None:
-        return f"Too few queries to tell {names}: there is one, which says nothing of others."
-    start = f"Too few queries to tell {names}: "
+def _missing(difference: Difference, rules: Rules, numbers: str, queries: str) -> str:
+    """What a verdict would take."""
     if difference.effective < rules.fewest - 1e-9:
-        seen = f"difference {difference.mean:+.3f}, {_interval(difference, rules)}; {_queries(difference)}"
-        return f"{start}a verdict takes {rules.fewest} ({seen})."
+        return f"a verdict takes {rules.fewest} ({numbers}; {queries})."
     if difference.detectable is None:
-        return f"{start}the difference is {difference.mean:+.3f} on each of {_queries(difference)}."
-    return (
-        f"{start}a difference under {difference.detectable:.3f} cannot be seen with {_queries(difference)} "
-        f"(difference {difference.mean:+.3f}, {_interval(difference, rules)}).{_more(difference, rules)}"
-    )
-
-
-def _more(difference: Difference, rules: Rules) -> str:
-    wanted = queries_to_see(rules.tie, difference)
-    return f" To see {rules.tie:g} takes about {wanted}." if wanted and wanted > difference.queries else ""
-
-
-def _interval(difference: Difference, rules: Rules) -> str:
-    together = f" of {difference.among} seen together" if difference.among > 1 else ""
-    return f"{100 * rules.level:g}% interval{together} {difference.low:+.3f} to {difference.high:+.3f}"
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
-
-
-def _outcomes(difference: Difference) -> str:
-    counted = f"{difference.wins} won, {difference.ties} equal, {difference.losses} lost"
-    return f"{_queries(difference)}: {counted}"
-
-
-def _queries(difference: Difference) -> str:
-    worth = difference.effective
-    weighed = f", which weigh as {worth:.0f} equal ones" if worth < difference.queries - 0.5 else ""
-    return f"{difference.queries} {'query' if difference.queries == 1 else 'queries'}{weighed}"
-
-
-_WORDS: Mapping[Verdict, Callable[[Difference, Rules], str]] = {
-    Verdict.BETTER: _better,
-    Verdict.WORSE: _worse,
-    Verdict.TIED: _tied,
-    Verdict.TOO_FEW: _too_few,
-}
+        return f"the difference is {difference.mean:+.3f} on each of {queries}."
+    needed = queries_to_see(rules.tie, difference)
+    more = f" To see {rules.tie:g} takes about {needed}." if needed and needed > difference.queries else ""
+    return f"a difference under {difference.detectable:.3f} cannot be seen with {queries} ({numbers}).{more}"

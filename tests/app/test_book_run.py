@@ -19,6 +19,8 @@ from core.errors import Cancelled
 from core.store.engine import Store
 from core.types import Item, Query
 from evals.collections import load
+from evals.display import Table
+from evals.presentation.types import Chart, Code, Output, SearchResults, Text
 from evals.runs import run_store
 from evals.types import Label
 from tests.app.corpus import KETTLES, MODEL, SCRIPT, Listed
@@ -28,7 +30,6 @@ from workbench.notebooks import export_html, export_jupyter
 from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells import kinds
 from workbench.notebooks.document import Notebook
-from workbench.notebooks.output import Code, Figure, Hits, Output, Said, Table
 from workbench.notebooks.output_cache import CacheKey, cache_key
 from workbench.notebooks.parsing import parse_cells
 from workbench.notebooks.runner import Runner
@@ -67,22 +68,22 @@ def blocks(found: Output, kind: type[Any]) -> list[Any]:
 
 
 def test_a_search_shows_columns_marks_words_and_tells_how_documents_moved(store):
-    (hits,) = blocks(output(store, SEARCH), Hits)
-    assert [column.variant for column in hits.columns] == ["bm25", "vector"]
+    (hits,) = blocks(output(store, SEARCH), SearchResults)
+    assert [column.name for column in hits.columns] == ["bm25", "vector"]
     first = hits.columns[0].hits[0]
-    assert first.item == "descale"
+    assert first.item_id == "descale"
     assert ("vinegar", True) in first.snippet
-    moved = next(hit for hit in hits.columns[1].hits if hit.item == "descale")
-    assert moved.before == 1
+    moved = next(hit for hit in hits.columns[1].hits if hit.item_id == "descale")
+    assert moved.previous_rank == 1
 
 
 def test_a_labelled_query_brings_its_grades(store):
     by_id = output(store, '```search\nquery_id = "q1"\nvariants = ["bm25"]\n```\n')
-    (hits,) = blocks(by_id, Hits)
+    (hits,) = blocks(by_id, SearchResults)
     assert (hits.query, hits.query_id) == ("remove scale from the kettle", "q1")
-    assert {hit.item: hit.grade for hit in hits.columns[0].hits}["descale"] == 3
+    assert {hit.item_id: hit.grade for hit in hits.columns[0].hits}["descale"] == 3
     typed = output(store, '```search\nquery = "remove scale from the kettle"\nvariants = ["bm25"]\n```\n')
-    assert blocks(typed, Hits)[0].query_id == "q1"
+    assert blocks(typed, SearchResults)[0].query_id == "q1"
 
 
 def test_the_worst_query_is_picked_by_the_labels_and_said_to_be(store):
@@ -93,7 +94,7 @@ def test_the_worst_query_is_picked_by_the_labels_and_said_to_be(store):
 def test_why_and_sql_stand_below_the_columns(store):
     text = '```search\nquery = "E-42"\nvariants = ["fulltext"]\nwhy = ["teapot"]\nsql = true\n```\n'
     found = output(store, text)
-    assert any("“The teapot” is not among the" in said.text for said in blocks(found, Said))
+    assert any("“The teapot” is not among the" in said.text for said in blocks(found, Text))
     assert "WITH" in blocks(found, Code)[0].text
 
 
@@ -103,7 +104,7 @@ def test_an_evaluation_is_a_headline_a_table_and_charts_with_words(store):
     (table,) = blocks(found, Table)
     assert table.columns[:3] == ("variant", "ndcg@10", "mrr@10")
     assert [row[0].text for row in table.rows] == ["bm25", "vector"]
-    assert all(figure.says for figure in blocks(found, Figure))
+    assert all(figure.description for figure in blocks(found, Chart))
     assert set(found.values["scores"]["ndcg@10"]["bm25"]) == {"q1", "q2"}
 
 
@@ -151,7 +152,7 @@ def test_a_context_keeps_to_its_budget_and_says_what_it_cost(store):
     found = output(store, cell)
     assert found.values["tokens"] <= 60 or "tokens" in found.headline
     assert [point["budget"] for point in found.values["curve"]] == sorted({60 * step // 8 for step in range(1, 9)})
-    assert "of the labelled gain" in " ".join(said.text for said in blocks(found, Said))
+    assert "of the labelled gain" in " ".join(said.text for said in blocks(found, Text))
     assert "descale" in blocks(found, Code)[0].text
 
 

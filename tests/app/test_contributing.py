@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -24,26 +25,28 @@ from core.store.engine import Store
 from core.store.ingest import Ingest
 from core.types import Candidate, Item, Row
 from core.variant import Variant
+from evals.display import Table
 from evals.labels import query_sets
+from evals.measures import MEASURES, base
+from evals.metrics.scoring import score_rankings
 from evals.sources import source_from, sources
 from tests.contributed import ROOT, examples
 from tests.docs_pages import reference
 from tests.fakes import HashingEmbedder, rows
 from workbench.notebooks.cells import kinds, ordered_kinds
 from workbench.notebooks.document import Notebook
-from workbench.notebooks.output import Table
 from workbench.notebooks.runner import Runner
 from workbench.screens import registry
 from workbench.services.form_fields import form_fields
 
 EXAMPLES = examples()
 NAMES = {"leg": "substring", "fusion": "discount", "source": "text_lines", "cell": "query_kinds"}
-PAGE = "page"
+MEASURE, PAGE = "measure", "page"
 REGISTRIES = (legs, fusions, sources, kinds)
 
 
 @pytest.fixture
-def contributed(monkeypatch: pytest.MonkeyPatch) -> None:
+def contributed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """All examples, registered for the time of one test."""
     for each in REGISTRIES:
         monkeypatch.setattr(each, "_entries", dict(each._entries))
@@ -53,10 +56,12 @@ def contributed(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(example.code, example.file, "exec"), module.__dict__)
         if example.what == PAGE:
             monkeypatch.setattr(registry, "PAGES", (*registry.PAGES, module.__dict__["PAGE"]))
+    yield
+    del base._REGISTERED["graded_rbp"]
 
 
 def test_each_example_is_one_file_and_one_line_that_imports_it() -> None:
-    assert set(EXAMPLES) == {*NAMES, PAGE}
+    assert set(EXAMPLES) == {*NAMES, MEASURE, PAGE}
     for each in EXAMPLES.values():
         package, _, module = each.file.removesuffix(".py").rpartition("/")
         dotted = package.replace("/", ".")
@@ -117,6 +122,14 @@ def test_a_form_offers_the_new_ones_with_their_descriptions() -> None:
     shortest = next(each for each in form_fields(legs["substring"]) if each.name == "shortest")
     assert (shortest.kind, shortest.default, shortest.least) == ("whole", 3, 1)
     assert shortest.help == "Queries of fewer characters find nothing."
+
+
+@pytest.mark.usefixtures("contributed")
+def test_the_measure_scores_a_ranking_and_says_how() -> None:
+    found = score_rankings({"q": {"a": 2, "b": 1}}, {"q": ["b", "x", "a"]}, ["graded_rbp@10"])
+    assert found.of("graded_rbp@10")["q"] == pytest.approx(0.2 * (1 + 2 * 0.64))
+    assert "graded_rbp" in MEASURES
+    assert "| `graded_rbp` | Graded rank-biased precision" in reference()
 
 
 @pytest.mark.usefixtures("contributed")

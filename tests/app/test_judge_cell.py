@@ -19,10 +19,12 @@ from core import bridge
 from core.store.engine import Store
 from core.store.passages import read_items
 from evals.collections import load
+from evals.display import Table
 from evals.evaluation.context import open_eval
 from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement
 from evals.lab.lab import Lab
+from evals.presentation.types import Output, Text
 from tests.app.test_judging_page import SOURCE, UNJUDGED
 from tests.app.test_search_page import visit, written
 from workbench import session
@@ -30,7 +32,6 @@ from workbench.notebooks import export_html, export_jupyter
 from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells import PythonExport
 from workbench.notebooks.document import Notebook
-from workbench.notebooks.output import Output, Said, Table
 from workbench.notebooks.parsing import parse_cells
 from workbench.notebooks.runner import Runner
 from workbench.screens.notebook.cell_views import VIEWS, CellView
@@ -103,7 +104,7 @@ def test_agreement_is_told_once_two_have_judged_the_same(store, name):
     judged(store, name, "bob", 1)
     found = output(store, name, POOL)
     assert tables(found)["Judges two by two"].rows[0][0].text == "ada and bob"
-    assert any(isinstance(block, Said) and "Krippendorff" in block.text for block in found.blocks)
+    assert any(isinstance(block, Text) and "Krippendorff" in block.text for block in found.blocks)
 
 
 def test_two_are_settled_by_a_cell_with_between(store, name):

@@ -12,6 +12,7 @@ from pydantic import Field
 from streamlit.testing.v1 import AppTest
 
 from core.store.engine import Store
+from evals.presentation.types import Output, Text
 from tests.app.corpus import NOTEBOOK
 from tests.app.test_desk import ended, locked
 from tests.app.test_search_page import visit, written
@@ -19,7 +20,6 @@ from workbench.notebooks import session
 from workbench.notebooks.cells import CellSpec, PythonExport, kinds
 from workbench.notebooks.cells.base import CellContext
 from workbench.notebooks.files import FOLDER, own_folder
-from workbench.notebooks.output import Output, Said
 from workbench.notebooks.session import NotebookSession
 
 
@@ -304,7 +304,7 @@ def test_a_new_kind_of_cell_is_offered_in_its_place_run_and_drawn_without_a_view
 
         async def run(self, context: CellContext) -> Output:
             opened = await context.open(self)
-            return Output(blocks=(Said(text=f"Hello {self.name}, from {opened.view.name}"),))
+            return Output(blocks=(Text(text=f"Hello {self.name}, from {opened.view.name}"),))
 
         def python(self, export: PythonExport) -> str:
             return f"print('Hello {self.name}')"

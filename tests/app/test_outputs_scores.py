@@ -15,7 +15,9 @@ from streamlit.testing.v1 import AppTest
 from core import bridge
 from core.legs import leg_descriptions
 from core.store.engine import Store
-from evals.reports import palette
+from evals.display import Table, TableCell
+from evals.presentation import palette
+from evals.presentation.types import Block, Chart, Code, Output, ResultColumn, ResultHit, SearchResults, Text
 from tests.app.corpus import MARKUP, SCRIPT
 from tests.app.test_search_page import handed, visit, written
 from workbench import session
@@ -24,7 +26,6 @@ from workbench.components.comparison import ComparisonSelection
 from workbench.components.table import RichCell
 from workbench.notebooks.cells.search import SearchCell
 from workbench.notebooks.document import Notebook
-from workbench.notebooks.output import Block, Code, Figure, FoundHit, HitColumn, Hits, Output, Said, Table, TableCell
 from workbench.notebooks.runner import Runner
 from workbench.screens.notebook.cell_views import VIEWS, CellView, base, compare, evaluate
 
@@ -350,13 +351,13 @@ def test_what_a_corpus_says_is_handed_to_tables_as_it_is_and_never_written_as_ma
 
 def harmful() -> list[Block]:
     trap = f"{SCRIPT} {MARKUP} </style></div> \u202e back"
-    hit = FoundHit(rank=1, id=trap, item=trap, title=trap, where=trap, score=1.0, snippet=((trap, True),), grade=1)
-    column = HitColumn(variant=trap, milliseconds=1.0, hits=(hit,), notes=(trap,))
+    hit = ResultHit(rank=1, id=trap, item_id=trap, title=trap, place=trap, score=1.0, snippet=((trap, True),), grade=1)
+    column = ResultColumn(name=trap, milliseconds=1.0, hits=(hit,), notes=(trap,))
     return [
-        Said(text=trap),
+        Text(text=trap),
         Table(title=trap, columns=(trap,), rows=(({"text": trap, "beside": trap, "hint": '"><b>'},),), notes=(trap,)),
-        Figure(title=trap, says=trap, figure={"data": [{"type": "bar", "y": [1]}]}, width=500),
-        Hits(query=trap, query_id="q", columns=(column, column)),
+        Chart(title=trap, description=trap, figure={"data": [{"type": "bar", "y": [1]}]}, width=500),
+        SearchResults(query=trap, query_id="q", columns=(column, column)),
         Code(title=trap, language="sql", text=f"select 1 -- {trap}\n" * 30),
     ]
 
@@ -394,14 +395,14 @@ def test_every_form_of_output_shows_texts_as_texts():
 
 
 def test_a_chart_of_nothing_says_so():
-    empty = Figure(says="Nothing", figure={"data": [], "layout": {}})
+    empty = Chart(description="Nothing", figure={"data": [], "layout": {}})
     app = visit(AppTest.from_function(draw_block, args=(Output(blocks=(empty,)).model_dump_json(),)))
     assert "nothing to draw" in written(app)
 
 
 def test_a_table_marks_what_is_strong_and_aligns_numbers():
     row = (TableCell(text="a", strong=True), TableCell(text="0.5"))
-    made = Table(columns=("name", "score"), rows=(row,), right=("score",))
+    made = Table(columns=("name", "score"), rows=(row,), numeric=("score",))
     app = visit(AppTest.from_function(draw_block, args=(Output(blocks=(made,)).model_dump_json(),)))
     assert '<td class="number">0.5</td>' in written(app)
     assert "<b>a</b> *" in written(app)
@@ -409,8 +410,8 @@ def test_a_table_marks_what_is_strong_and_aligns_numbers():
 
 
 def draw_block(given: str) -> None:
+    from evals.presentation.types import Output
     from workbench.components import blocks
-    from workbench.notebooks.output import Output
 
     blocks.draw_all(Output.model_validate_json(given).blocks, "block")
 
@@ -435,7 +436,7 @@ def test_a_leg_has_the_colour_that_it_has_everywhere():
 def draw_colours() -> None:
     import streamlit as st
 
-    from evals.reports import palette
+    from evals.presentation import palette
     from workbench.components import theme
 
     theme.in_view(palette.styles(["bm25", "hybrid", "other", "third"]))

@@ -62,7 +62,7 @@ def ndcg(documents: Vectors, asked: Vectors) -> float:
     documents = documents / np.linalg.norm(documents, axis=1, keepdims=True)
     best = np.argsort(-(asked @ documents.T), axis=1, kind="stable")[:, :10]
     ranked = {query: [ids[index] for index in row] for query, row in zip(queries(), best, strict=True)}
-    return scoring.mean(scoring.scores(grades(), ranked))
+    return scoring.score_rankings(grades(), ranked, ["ndcg@10"]).means()["ndcg@10"]
 
 
 def grades() -> dict[str, dict[str, int]]:

@@ -161,7 +161,7 @@ async def _scored(
 ) -> tuple[float, float]:
     ranked = {query.id: await _ids(store, view, leg, query.text, DEPTH) for query in asked}
     times = [await _timed(store, view, leg, query.text) for query in asked]
-    return scoring.mean(scoring.scores(grades, ranked)), statistics.median(times)
+    return scoring.score_rankings(grades, ranked, ["ndcg@10"]).means()["ndcg@10"], statistics.median(times)
 
 
 async def _ids(store: Store, view: CollectionView, leg: Leg, question: str, depth: int) -> list[str]:

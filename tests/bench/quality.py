@@ -46,7 +46,9 @@ async def _measure() -> list[Figure]:
         context = RequestContext(store, await collections.get(store, COLLECTION))
         found = {name: await _ranked(context, variant, asked) for name, variant in _variants().items()}
     found["bm25s"] = _by_bm25s(asked)
-    return _figures({name: scoring.mean(scoring.scores(grades, ranked)) for name, ranked in found.items()})
+    return _figures(
+        {name: scoring.score_rankings(grades, ranked, ["ndcg@10"]).means()["ndcg@10"] for name, ranked in found.items()}
+    )
 
 
 def _variants() -> dict[str, Variant]:

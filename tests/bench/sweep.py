@@ -77,7 +77,7 @@ def _difference(legs: Sequence[LegRankings], split: QuerySplit, surface: Surface
     for point in range(len(surface.grid)):
         weights = list(surface.leg_weights(point).values())
         ranked = {query: each.item_ids for query, each in fuse_all(legs, LinearFusion(), weights).items()}
-        scores = scoring.scores(split.grades, ranked)
+        scores = scoring.score_rankings(split.grades, ranked, ["ndcg@10"]).of("ndcg@10")
         wanted = np.array([scores[query] for query in surface.queries])
         largest = max(largest, float(np.abs(wanted - surface.values[point]).max()))
     return largest

@@ -23,7 +23,7 @@ from core.store.resolve_target import search_target
 from core.tasks import side_by_side
 from core.types import Item
 from core.variant import Variant
-from evals.reports import palette
+from evals.presentation import palette
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, documents, fresh, ingest, make, query, some_name
 from workbench.components.theme import stylesheet

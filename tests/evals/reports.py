@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from core.fusion import LinearFusion, RrfFusion
+from core.store.passages import ItemText
 from core.types import Query
 from core.variant import Variant
 from evals.evaluation.board import Board
-from evals.reports import Document, Part, Report, report
+from evals.reports import Part, Report, report
 from evals.runs.rankings import Ranking
 from evals.runs.types import Run, RunSubject
 from evals.statistics.verdicts import Rules
@@ -86,7 +87,7 @@ def _ranked(given: Any, skill: float, random: np.random.Generator) -> Ranking:
 
 
 def documents(text: str = "Hold the button for ten seconds until the light blinks twice, then let go of it. ") -> Any:
-    return {f"d{number:03}": Document(f"Reset of hub {number}", text * 4) for number in range(400)}
+    return {f"d{number:03}": ItemText(f"d{number:03}", f"Reset of hub {number}", text * 4) for number in range(400)}
 
 
 def surface(legs: Sequence[str], steps: int, fusion: Any = None, seed: int = 0, queries: int = 80) -> Surface:
@@ -176,7 +177,7 @@ def hostile() -> Report:
     board = Board(
         of, made, ("ndcg@10",), rules=RULES, flaws=[{"of": HOSTILE, "subject": f"{HOSTILE}1", "message": HOSTILE}]
     )
-    known = {HOSTILE: Document(HOSTILE, HOSTILE)}
+    known = {HOSTILE: ItemText(HOSTILE, HOSTILE, HOSTILE)}
     check = Check(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, "error", HOSTILE)
     return report(
         [Part(board, {HOSTILE: tuned((HOSTILE, "b"), 4)}, known, (HOSTILE,), HOSTILE)],

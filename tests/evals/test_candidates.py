@@ -106,7 +106,7 @@ def test_two_runs_compared_by_what_neither_ships_get_no_verdict_and_another_engi
         "recall@3 counts 3 hits, more than ship of good: the difference decides nothing (good +0.000 against poor)."
     )
     assert made.best("recall@3") == ()
-    assert report([made]).sections[0].headline.startswith("recall@3 counts more hits than ship")
+    assert report([made]).sections[0].board.headline.startswith("recall@3 counts more hits than ship")
 
 
 def test_the_best_of_many_says_how_much_of_it_is_luck():

@@ -16,7 +16,7 @@ from tests.effort import examples
 METRICS = [
     f"{name}{'.80' if name == 'rbp' else ''}{end}"
     for name, measure in MEASURES.items()
-    if measure.function
+    if not measure.of_spans
     for end in ("", "@2", ":min2", "@3:min2")
 ]
 

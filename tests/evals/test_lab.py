@@ -389,13 +389,20 @@ def test_tables_take_the_colours_of_the_page_they_stand_on(lab: Lab) -> None:
 
 def test_plain_tables_fold_and_cut_what_is_long_and_hold_no_line_ends_in_cells() -> None:
     text = as_text(
-        [Table("t\nitle", ("a", "b"), (("x\ny", "w" * 1000), (None, TableCell("1", "faint", True))), ("b",))]
+        [
+            Table.of(
+                "t\nitle",
+                ("a", "b"),
+                (("x\ny", "w" * 1000), (None, TableCell(text="1", aside="faint", strong=True))),
+                ("b",),
+            )
+        ]
     )
     assert "x y" in text
     assert "w" * 1000 not in text.replace("\n", "")
     assert "1 faint *" in text
     assert max(map(len, text.splitlines())) <= 120
-    assert as_html([Table("only a title")]).count("<table") == 0
+    assert as_html([Table.of("only a title")]).count("<table") == 0
 
 
 def test_a_lab_tells_what_it_is(lab: Lab) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from core.errors import InputError, SpecError, UnknownName
 from evals.measures import MEASURES, Metric
 from evals.metrics.scoring import Ranked as RankedIds
-from evals.metrics.scoring import mean, score_rankings, scores
+from evals.metrics.scoring import mean, score_rankings
 from evals.runs.rankings import Ranking
 from evals.types import Grades
 from tests.effort import examples
@@ -114,7 +114,7 @@ def test_a_cut_off_that_trec_eval_lacks_is_its_value_for_the_ranking_cut_there(g
 def test_difference_trec_eval_breaks_ties_by_id_descending_and_ours_keeps_the_order_given():
     grades, tied = {"q": {"a": 1}}, {"q": {"a": 1.0, "b": 1.0}}
     assert by_trec_eval(grades, tied, ["mrr"])["q"]["mrr"] == 0.5
-    assert scores(grades, {"q": Ranking(("a", "b"), (1.0, 1.0))}, "mrr") == {"q": 1.0}
+    assert score_rankings(grades, {"q": Ranking(("a", "b"), (1.0, 1.0))}, ["mrr"]).of("mrr") == {"q": 1.0}
 
 
 def test_difference_trec_eval_leaves_out_what_the_run_lacks_and_ours_scores_it_0():
@@ -140,13 +140,13 @@ def test_difference_negative_grades_are_judged_not_relevant_and_trec_eval_keeps_
     same = [name for name in TREC if name != "bpref"]
     assert ours(grades, {"q": order}, same)["q"] == close(by_trec_eval(grades, run, same)["q"])
     assert by_trec_eval(grades, run, ["bpref"])["q"]["bpref"] == 1.0
-    assert scores(grades, {"q": order}, "bpref") == {"q": 0.0}
+    assert score_rankings(grades, {"q": order}, ["bpref"]).of("bpref") == {"q": 0.0}
 
 
 def test_difference_a_least_grade_takes_lower_gains_out_of_ndcg_and_trec_evals_level_does_not():
     grades, order, run = {"q": {"a": 1, "b": 2}}, ["a", "b"], {"q": {"a": 2.0, "b": 1.0}}
     assert by_trec_eval(grades, run, ["ndcg"], level=2) == by_trec_eval(grades, run, ["ndcg"], level=1)
-    assert scores(grades, {"q": order}, "ndcg:min2") == {"q": close(1 / log2(3))}
+    assert score_rankings(grades, {"q": order}, ["ndcg:min2"]).of("ndcg:min2") == {"q": close(1 / log2(3))}
 
 
 # Against the definitions, where trec_eval has nothing
@@ -167,7 +167,7 @@ def test_rbp_takes_relevance_for_0_or_1_where_bare_ranx_takes_the_grade():
 
     rows = List([array([[0.0, 3.0]])])
     assert rank_biased_precision(rows, rows, 0.8).tolist() == close([0.6])
-    assert scores({"q": {"a": 3}}, {"q": ["a"]}, "rbp.80") == {"q": close(0.2)}
+    assert score_rankings({"q": {"a": 3}}, {"q": ["a"]}, ["rbp.80"]).of("rbp.80") == {"q": close(0.2)}
 
 
 def test_bpref_without_a_judged_item_that_is_not_relevant_is_defined_where_bare_ranx_divides_0_by_0():
@@ -177,7 +177,7 @@ def test_bpref_without_a_judged_item_that_is_not_relevant_is_defined_where_bare_
 
     rows = List([array([[0.0, 1.0]])])
     assert math.isnan(bpref(rows, rows)[0])
-    assert scores({"q": {"a": 1, "b": 1}}, {"q": ["x", "a"]}, "bpref") == {"q": 0.5}
+    assert score_rankings({"q": {"a": 1, "b": 1}}, {"q": ["x", "a"]}, ["bpref"]).of("bpref") == {"q": 0.5}
 
 
 # Alignment
@@ -189,7 +189,7 @@ def test_an_item_returned_twice_counts_once_at_its_better_place():
 
 
 def test_a_query_without_an_item_of_the_least_grade_scores_0():
-    every = [f"{name}{'.80' if name == 'rbp' else ''}:min2" for name in MEASURES if MEASURES[name].function]
+    every = [f"{name}{'.80' if name == 'rbp' else ''}:min2" for name in MEASURES if not MEASURES[name].of_spans]
     found = score_rankings({"q": {"a": 1}, "other": {"a": 2}}, {"q": ["a"], "other": ["a"]}, every)
     assert set(found.only(["q"]).values.flat) == {0.0}
     assert all(value > 0 for value in found.only(["other"]).values.flat)
@@ -197,7 +197,7 @@ def test_a_query_without_an_item_of_the_least_grade_scores_0():
 
 def test_a_ranking_of_chunks_is_scored_by_its_items_or_by_its_chunks():
     ranked = {"q": Ranking(("a1", "a2", "b1"), (3, 2, 1), ("a", "a", "b"), ((0, 1), (1, 2), (0, 1)))}
-    assert scores({"q": {"b": 1}}, ranked, "mrr") == {"q": 0.5}
+    assert score_rankings({"q": {"b": 1}}, ranked, ["mrr"]).of("mrr") == {"q": 0.5}
     assert score_rankings({"q": {"b1": 1}}, ranked, ["mrr"], level="units").means() == {"mrr": close(1 / 3)}
 
 

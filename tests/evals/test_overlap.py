@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import SpecError
-from evals.metrics.overlap import between, jaccard, jaccard_at, per_query, rbo
+from evals.metrics.overlap import jaccard, per_query, rbo
 from evals.metrics.scoring import Ranked
 from evals.runs.rankings import Ranking
 
@@ -78,9 +78,3 @@ def test_per_query_takes_every_query_of_either_and_a_level():
     other = {"q": ["a", "b"]}
     assert per_query(one, other, jaccard) == {"only": 0.0, "q": 1.0}
     assert per_query(one, other, jaccard, level="units") == {"only": 0.0, "q": 0.0}
-
-
-def test_runs_are_compared_two_by_two():
-    runs = {"one": {"q": "ab", "r": "a"}, "two": {"q": "ab", "r": "x"}, "three": {"q": "xa", "r": "a"}}
-    found = between(runs, jaccard_at(1))
-    assert found == {("one", "two"): 0.5, ("one", "three"): 0.5, ("two", "three"): 0.0}

@@ -17,11 +17,13 @@ from markdown_it import MarkdownIt
 
 from core import bridge
 from core.errors import InputError
+from core.store.passages import ItemText
 from core.types import Item, Query
 from evals.display import el, embedded, written
 from evals.evaluation.board import Board
+from evals.presentation.charts import latency, safe, short_names
+from evals.presentation.palette import STYLES, colour, shape
 from evals.reports import (
-    Document,
     Limits,
     Part,
     documents,
@@ -32,8 +34,6 @@ from evals.reports import (
     text_formats,
     write,
 )
-from evals.reports.charts import latency, safe, short_names
-from evals.reports.palette import STYLES, colour, shape
 from evals.types import QuerySplit
 from tests.evals import reports
 from tests.evals.boards import SPLIT, board, run
@@ -121,7 +121,7 @@ def test_no_two_names_of_the_latency_chart_lie_on_each_other():
     times = dict.fromkeys(SPLIT.queries, 5.0)
     made = [run(f"variant {at}", ("right", "half"), milliseconds=times, timed=tuple(times)) for at in range(4)]
     (section,) = report([Part(Board(SPLIT, made, ("mrr@10",)))]).sections
-    chart = latency(section, section.columns[0])
+    chart = latency(section.board, section.board.metrics[0])
     assert chart is not None
     named = [trace for trace in chart.figure["data"] if trace["mode"] == "markers+text"]
     assert [trace["text"] for trace in named] == [["variant 0"]]
@@ -132,9 +132,9 @@ def test_the_latency_chart_has_the_runs_alone_that_were_timed_alone():
     live = run("live", ("half", "right"), milliseconds=dict.fromkeys(times, 9.0), timed=tuple(times))
     made = [live, run("guess", ("right", "half"), milliseconds=times)]
     (section,) = report([Part(Board(SPLIT, made, ("ndcg@10",)))]).sections
-    chart = latency(section, section.columns[0])
+    chart = latency(section.board, section.board.metrics[0])
     assert chart is not None
-    assert chart.says.endswith("Front: live.")
+    assert chart.description.endswith("Front: live.")
     front, *points = chart.figure["data"]
     assert front["x"] == [9.0]
     assert {trace["text"][0]: trace["meta"] for trace in points} == {"live": "front"}
@@ -155,30 +155,29 @@ def test_a_section_says_what_was_measured(plausible):
 
 def test_numbers_are_the_boards(plausible):
     of = reports.part().board
-    for each in plausible.sections[0].lines:
+    for each in plausible.sections[0].board.rows:
         for metric in of.metrics:
-            cell, value = of.cells(metric)[each.name], each.values[metric]
-            assert (value.mean, value.low, value.high, value.judged) == (cell.mean, cell.low, cell.high, cell.judged)
-            assert value.finding == of.finding(metric, each.name)
+            assert each.scores[metric] == of.cells(metric)[each.name]
+            assert each.findings.get(metric) == of.finding(metric, each.name)
 
 
 def test_lines_stand_best_first_and_the_top_group_is_the_boards(plausible):
-    section = plausible.sections[0]
-    means = [each.values["ndcg@10"].mean for each in section.lines]
+    made = plausible.sections[0].board
+    means = [each.scores["ndcg@10"].mean for each in made.rows]
     assert means == sorted(means, reverse=True)
-    assert section.columns[0].top == reports.part().board.best("ndcg@10")
+    assert made.metrics[0].top == reports.part().board.best("ndcg@10")
 
 
 def test_doubts_stand_at_the_scores_they_are_about(plausible):
-    failing = next(each for each in plausible.sections[0].lines if each.failed)
-    assert any("1 query failed" in doubt for doubt in failing.values["ndcg@10"].doubts)
-    assert any("judged" in doubt and "between" in doubt for doubt in failing.values["ndcg@10"].doubts)
-    assert report([board("good", "poor")]).sections[0].lines[0].values["mrr@10"].doubts == ()
+    failing = next(each for each in plausible.sections[0].board.rows if each.failed)
+    assert any("1 query failed" in doubt for doubt in failing.doubts["ndcg@10"])
+    assert any("judged" in doubt and "between" in doubt for doubt in failing.doubts["ndcg@10"])
+    assert report([board("good", "poor")]).sections[0].board.rows[0].doubts == {}
 
 
 def test_a_variant_has_one_colour_in_every_section():
     both = report([board("good", "poor", "bare"), board("bare", "good", baseline="bare")])
-    styles = [{each.name: each.style for each in section.lines} for section in both.sections]
+    styles = [{each.name: each.style for each in section.board.rows} for section in both.sections]
     assert styles[1] == {name: styles[0][name] for name in ("bare", "good")}
     looks = {(colour(style), shape(style)) for style in range(6 * len(STYLES))}
     assert len(looks) == 6 * len(STYLES)
@@ -223,10 +222,10 @@ def test_weights_say_what_they_are_worth_and_on_which_queries(plausible):
     two, three = plausible.sections[0].weights
     tuned = reports.tuned()
     assert (two.in_sample, two.cross_fitted) == (tuned.in_sample, tuned.cross_fitted)
-    assert two.oracle >= two.in_sample >= two.untuned
+    assert two.oracle >= two.in_sample >= two.equal_weights
     assert [fusion.votes for fusion in two.fusions] == [6, 0]
     assert len(three.fusions[0].grid) == 120
-    assert three.fusions[three.chosen].tied[three.fusions[three.chosen].best]
+    assert three.tied[three.best.best]
 
 
 def test_a_surface_that_was_only_swept_promises_nothing():
@@ -275,8 +274,8 @@ def test_what_is_too_much_is_cut_and_said_and_scores_stay_over_all():
     assert len(section.queries.rows) == 10
     assert {len(hits) for row in section.queries.rows for hits in row["hits"]} == {3}
     assert section.queries.rows[0]["unlisted"] == 1
-    assert len(section.groups) == 2
-    assert section.lines[0].values == report([whole]).sections[0].lines[0].values
+    assert len(section.board.groups) == 2
+    assert section.board.rows[0].scores == report([whole]).sections[0].board.rows[0].scores
     quoted = [excerpt for _, excerpt in section.queries.passages if excerpt]
     assert 0 < sum(len(excerpt.encode()) for excerpt in quoted) <= 500
     said = " ".join(made.cut)
@@ -495,7 +494,7 @@ def test_documents_are_read_for_what_is_shown(store, name):
     make(store, name)
     ingest(store, name, [Item("right", "The text of it.", "Title"), Item("unasked", "No.", "")])
     found = bridge.run(documents(store, fresh(store, name), board("good", "bare")))
-    assert found == {"right": Document("Title", "The text of it.")}
+    assert found == {"right": ItemText("right", "Title", "The text of it.")}
     shown = report([Part(board("good"), documents=found)]).sections[0].queries
     assert ("right", "Title") in shown.items
     assert (list(shown.items).index(("right", "Title")), "The text") in shown.passages

@@ -40,7 +40,7 @@ def test_what_is_held_is_what_counting_single_characters_gives(answers, chunks):
         [ReturnedPassage(str(n), item, *place) for n, (item, place) in enumerate(chunks)],
     )
     both = len(wanted & set(returned))
-    assert (found.answers, found.found, found.returned) == (len(wanted), both, len(returned))
+    assert (found.answers, found.matched, found.returned) == (len(wanted), both, len(returned))
     assert found.recall == (both / len(wanted) if wanted else 0)
     assert found.precision == (both / len(returned) if returned else 0)
     assert found.iou == (both / (len(wanted) + len(returned) - both) if wanted or returned else 0)
@@ -86,16 +86,6 @@ def test_a_metric_over_items_is_sent_where_items_are():
         SpecError, match=r"evals\.metrics\.scoring\.score_rankings.*span_recall, span_precision, span_iou"
     ):
         spans.score_spans({}, {}, ["ndcg@10"])
-
-
-def test_precision_omega_is_precision_where_all_chunks_that_touch_an_answer_are_returned():
-    chunk_set = [ReturnedPassage(f"a{at}", "a", at, at + 10) for at in range(0, 50, 10)] + [
-        ReturnedPassage("b", "b", 0, 10)
-    ]
-    assert spans.precision_omega({"q": [answer("a", 8, 12)], "lost": [answer("c", 0, 5)]}, chunk_set) == {
-        "lost": 0.0,
-        "q": 4 / 20,
-    }
 
 
 CHUNKS = [

@@ -19,13 +19,13 @@ from evals.evaluation.compare_runs import RunScope, compare_runs, compared, diff
 from evals.evaluation.context import open_eval
 from evals.evaluation.evaluate import evaluate
 from evals.labels import query_sets
+from evals.presentation.weight_surface import weight_surface
 from evals.runs import exchange, run_store
 from evals.runs.plan import EvalOptions
 from evals.runs.rankings import Ranking
 from evals.suites.gate import passed
 from evals.suites.run_suite import plan_suite, run_suite
 from evals.suites.suite import Suite
-from evals.tuning.summary import plain, summarise
 from evals.tuning.tuner import TuningProcedure
 from evals.tuning.workflow import TuningRequest, tune_weights
 from evals.types import Exclusion, Label, LabelledQueries
@@ -339,15 +339,16 @@ def test_too_few_labels_leave_the_tuned_variant_out_and_a_gate_on_it_in_error(st
 def test_what_a_sweep_comes_to_is_told_in_sentences(store, loaded, asked):
     result, _ = run(store, suite(loaded, asked(labelled()), HYBRID + TUNE))
     tuned = result.results[0].tuned[0].tuned
-    told = summarise(tuned)
-    assert len(told.points) == 5
-    assert sum(point.best for point in told.points) == 1
-    assert {method for method, *_ in told.fusions} == {"rrf", "linear, minmax"}
+    told = weight_surface("hybrid", tuned)
+    points = list(told.points)
+    assert len(points) == 5
+    assert sum(point.best for point in points) == 1
+    assert {each.name for each in told.fusions} == {"rrf", "linear, minmax"}
     assert [next(word for word in sentence.split(":")) for sentence in told.sentences[:2]] == [
         "In-sample best",
         "To be expected of new queries",
     ]
-    assert plain(tuned)["optimism"] == tuned.optimism
+    assert told.document()["optimism"] == tuned.optimism
 
 
 # -- guarded -----------------------------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def test_candidates_by_the_hundred_and_points_in_blocks_change_nothing(fusion):
     assert (surface_ranks(legs, split, fusion, steps=6, cells=1500).surface("ndcg@10").values == whole.values).all()
     for point in (0, 5, 13, 27):
         ranked = fuse_all(legs, fusion, list(whole.leg_weights(point).values()))
-        wanted = scoring.scores(split.grades, ranked)
+        wanted = scoring.score_rankings(split.grades, ranked, ["ndcg@10"]).of("ndcg@10")
         assert whole.values[point] == pytest.approx([wanted[query] for query in whole.queries], abs=1e-12)
 
 

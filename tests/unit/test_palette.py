@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from core.legs import leg_descriptions
-from evals.reports import palette
-from evals.reports.charts import digest_of, restyled
+from evals.presentation import html, palette
+from evals.presentation.charts import digest_of, restyled
+from evals.presentation.types import Output, ResultColumn, SearchResults
 from tests.effort import examples
-from workbench.notebooks import export_html, named
-from workbench.notebooks.output import HitColumn, Hits, Output
 
 LEGS = list(leg_descriptions())
 NAMES = ["bm25", "mine", "theirs", "hybrid"]
@@ -54,15 +53,16 @@ def test_a_chart_is_drawn_again_in_the_colours_of_what_surrounds_it():
 
 
 def test_a_variant_has_the_same_colour_in_every_cell_of_a_notebook():
-    first, then = (Hits(query="q", columns=(_column("mine"), _column(other))) for other in ("bm25", "hybrid"))
+    first, then = (SearchResults(query="q", columns=(_column("mine"), _column(other))) for other in ("bm25", "hybrid"))
     scored = Output(blocks=(), values={"names": ["theirs", "mine"], "baseline": "theirs"})
-    styles = named.styles([Output(blocks=(first,)), None, Output(blocks=(then,)), scored])
+    styles = palette.styles_of([Output(blocks=(first,)), None, Output(blocks=(then,)), scored])
     assert set(styles) == {"bm25", "hybrid", "mine", "theirs"}
     classes = [
-        [section.get("class") for section in export_html.hits(block, styles).iter("section")] for block in (first, then)
+        [section.get("class") for section in html.search_results(block, styles).iter("section")]
+        for block in (first, then)
     ]
     assert classes[0][0] == classes[1][0] == f"ranked {palette.colour(styles['mine'])}"
 
 
-def _column(name: str) -> HitColumn:
-    return HitColumn(variant=name, milliseconds=1.0, hits=())
+def _column(name: str) -> ResultColumn:
+    return ResultColumn(name=name, milliseconds=1.0, hits=())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from workbench.commands import output, runtime
 if TYPE_CHECKING:
     from evals.evaluation.board import Board
     from evals.evaluation.compare_runs import RunPair
-    from evals.statistics.comparison import PairComparison
+    from evals.presentation.comparison import Comparison
 
 TOP = 10
 
@@ -44,6 +44,7 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook compare before after --overlap
     """
     from evals.evaluation.compare_runs import RunScope, compare_runs, compared
+    from evals.presentation.comparison import comparison
     from evals.runs.plan import EvalOptions
     from evals.statistics.verdicts import Rules
 
@@ -59,8 +60,9 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
             means = {name: _mean(values) for name, values in measures.items()}
             output.document({"runs": runs, "overlap": means, "by query": measures})
         else:
-            metrics = {metric: _plain(compared(both.board, metric, by), both.board) for metric in both.board.metrics}
-            output.document({"runs": runs, "metrics": metrics})
+            board = both.board
+            shown = {metric: comparison(board, compared(board, metric, by), metric) for metric in board.metrics}
+            output.document({"runs": runs, "metrics": {metric: each.document() for metric, each in shown.items()}})
         return
     output.show_foreign(both.foreign)
     if both.board is None:
@@ -69,50 +71,26 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
         _show_overlap(both)
         return
     for name in both.board.metrics:
-        _show_comparison(both.board, name, compared(both.board, name, by), by)
+        _show_comparison(both.board, comparison(both.board, compared(both.board, name, by), name), by)
     for warning in both.board.warnings:
         output.notice(f"Note: {warning.message}")
 
 
-def _show_comparison(board: Board, metric: str, comparison: PairComparison, by: str) -> None:
+def _show_comparison(board: Board, shown: Comparison, by: str) -> None:
     other, one = board.names  # B is the baseline, and stands first
-    output.notice(f"{metric}: {comparison.finding.sentence}")
-    cells = board.cells(metric)
-    rows = [(name, output.figure(cells[name])) for name in (one, other) if name in cells]
-    rows += [("won, equal, lost", f"{comparison.wins}, {comparison.ties}, {comparison.losses}")]
-    output.table(f"{one} against {other}", ("", metric), rows)
+    output.notice(shown.headline)
+    known, scores = shown.finding.difference, board.cells(shown.metric)
+    rows = [(name, f"{scores[name].text} {scores[name].brackets}".strip()) for name in (one, other) if name in scores]
+    rows += [("won, equal, lost", f"{known.wins}, {known.ties}, {known.losses}")]
+    output.table(f"{one} against {other}", ("", shown.metric), rows)
     groups = [
-        (each.group or "(none)", each.finding.difference.queries, output.verdict(each.finding))
-        for each in comparison.groups
+        (each.group or "(none)", each.finding.difference.queries, output.verdict(each.finding)) for each in shown.groups
     ]
     if groups:
         output.table(f"By {by} of query", (by, "queries", f"{one} is"), groups, right=("queries",))
-    scores = [board.of(name, metric) for name in (one, other)]
-    deciding = [
-        (
-            each.query,
-            board.split.queries[each.query].text,
-            *(f"{score[each.query]:.3f}" for score in scores),
-            f"{each.difference:+.3f}",
-        )
-        for each in comparison.deciding
-    ]
-    if deciding:
+    if shown.deciding:
+        deciding = [[cell.text for cell in row] for row in shown.deciding_table().rows]
         output.table("The queries that decide", ("id", "query", one, other, "difference"), deciding)
-
-
-def _plain(comparison: PairComparison, board: Board) -> dict[str, Any]:
-    return {
-        "sentence": comparison.finding.sentence,
-        "verdict": str(comparison.finding.verdict),
-        "difference": comparison.finding.difference,
-        "groups": comparison.groups,
-        "deciding": [
-            {"query": each.query, "text": board.split.queries[each.query].text, "difference": each.difference}
-            for each in comparison.deciding
-        ],
-        "by query": {each.query: each.difference for each in comparison.queries},
-    }
 
 
 def _show_overlap(both: RunPair) -> None:

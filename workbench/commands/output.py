@@ -21,10 +21,10 @@ from rich.table import Table
 if TYPE_CHECKING:
     from core.progress import Listener
     from core.types import Flaw
-    from evals.evaluation.board import Board, ScoreCell
+    from evals.evaluation.board import Board
+    from evals.presentation.types import Output
     from evals.runs.exchange import ForeignRun
     from evals.statistics.verdicts import Finding
-    from workbench.notebooks.output import Output
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and sentences.")]
 
@@ -203,49 +203,43 @@ def progress(*, quiet: bool = False) -> Iterator[Listener]:
 
 def show_board(board: Board, on: Console | None = None) -> None:
     """Runs side by side, and the warnings about their scores."""
+    from evals.presentation.leaderboard import leaderboard
     from evals.statistics.verdicts import MARKS, legend
 
-    subject, first = board.runs[0].subject, board.metrics[0]
-    failed = any(run.failures for run in board.runs)
-    several = len(board.names) > 1
+    shown = leaderboard(board, doubts=False)
+    several, first = len(shown.names) > 1, shown.metrics[0].name
+    failed = any(row.failed for row in shown.rows)
     judged, times = f"judged\n{first}", "p50 /\np95 ms"
     costs = (times, *(("failed",) if failed else ()))
-    columns = ("variant", *board.metrics, f"against\n{board.baseline}", judged, *costs)
-
-    def score(metric: str, name: str) -> str:
-        cell, finding = board.cells(metric).get(name), board.finding(metric, name)
-        if cell is None:
-            return "-"
-        marks = ("*" if several and name in board.best(metric) else "") + (MARKS[finding.verdict] if finding else "")
-        mean, *interval = figure(cell).split(" ", 1)
-        return "\n".join([f"{mean} {marks} {cell.badge}".strip(), *interval])
-
+    columns = ("variant", *board.metrics, f"against\n{shown.baseline}", judged, *costs)
     rows = []
-    for name in board.names:
-        run, cell, finding = board.run(name), board.cells(first).get(name), board.finding(first, name)
-        row = [name, *(score(metric, name) for metric in board.metrics)]
-        row.append(verdict(finding).replace(" ", "\n") if finding else "-")
-        row.append("-" if cell is None or cell.judged is None else f"{cell.judged:.0%}")
-        row.append(f"{run.latency.p50:.1f} /\n{run.latency.p95:.1f}" if run.latency else "-")
-        rows.append([*row, str(len(run.failures))] if failed else row)
-    title = f"{subject.collection}, {len(board.queries(first))} queries of {subject.split}"
+    for row in map(shown.row, shown.names):
+        cells = [row.name]
+        for metric in shown.metrics:
+            score, finding = row.scores.get(metric.name), row.findings.get(metric.name)
+            if score is None:
+                cells.append("-")
+                continue
+            marks = ("*" if several and row.name in metric.top else "") + (MARKS[finding.verdict] if finding else "")
+            cells.append("\n".join(filter(None, (f"{score.text} {marks} {score.badge}".strip(), score.brackets))))
+        score, finding = row.scores.get(first), row.findings.get(first)
+        cells.append(verdict(finding).replace(" ", "\n") if finding else "-")
+        cells.append("-" if score is None or score.judged is None else f"{score.judged:.0%}")
+        cells.append(f"{row.latency.p50:.1f} /\n{row.latency.p95:.1f}" if row.latency else "-")
+        rows.append([*cells, str(row.failed)] if failed else cells)
+    title = f"{shown.collection}, {shown.scored_queries} queries of {shown.split}"
     table(title, columns, rows, right=costs, spare=(judged, times, *board.metrics[:0:-1]), on=on)
     if several:
-        notice(legend(board.baseline))
-    if not all(run.latency for run in board.runs if run.variant):
+        notice(legend(shown.baseline))
+    if not all(row.latency for row in shown.rows if row.toml):
         notice("A time that is missing was not taken: --time-live, or time_live in a suite, asks queries alone.")
-    for warning in board.warnings:
+    for warning in shown.warnings:
         notice(f"Note: {warning.message}")
 
 
 def verdict(finding: Finding) -> str:
     mean = finding.difference.mean
     return str(finding.verdict) if mean is None else f"{finding.verdict} {mean:+.3f}"
-
-
-def figure(cell: ScoreCell) -> str:
-    interval = "" if cell.low is None or cell.high is None else f" [{cell.low:.2f}, {cell.high:.2f}]"
-    return f"{cell.mean:.3f}{interval}"
 
 
 def show_foreign(runs: Sequence[ForeignRun]) -> None:
@@ -260,39 +254,9 @@ def show_foreign(runs: Sequence[ForeignRun]) -> None:
 
 def plain_board(board: Board) -> dict[str, Any]:
     """The same for scripts."""
+    from evals.presentation.leaderboard import leaderboard
 
-    def finding(metric: str, name: str) -> dict[str, Any] | None:
-        verdict_of = board.finding(metric, name)
-        if verdict_of is None:
-            return None
-        return {
-            "verdict": str(verdict_of.verdict),
-            "sentence": verdict_of.sentence,
-            "difference": verdict_of.difference,
-        }
-
-    subject = board.runs[0].subject
-    return {
-        "collection": subject.collection,
-        "query_set": subject.query_set,
-        "split": subject.split,
-        "queries": len(board.split.queries),
-        "baseline": board.baseline,
-        "best": {metric: board.best(metric) for metric in board.metrics},
-        "runs": [
-            {
-                "name": name,
-                "id": run.id,
-                "variant": run.variant.id if run.variant else None,
-                "metrics": {metric: board.cells(metric).get(name) for metric in board.metrics},
-                "findings": {metric: finding(metric, name) for metric in board.metrics},
-                "latency": run.latency,
-                "failed": len(run.failures),
-            }
-            for name, run in zip(board.names, map(board.run, board.names), strict=True)
-        ],
-        "warnings": board.warnings,
-    }
+    return leaderboard(board, doubts=False).document()
 
 
 # -- cells of notebooks ------------------------------------------------------------------------------------------------
@@ -300,23 +264,23 @@ def plain_board(board: Board) -> dict[str, Any]:
 
 def show_cell(number: int, title: str, problem: str, output: Output | None) -> None:
     """What came of one cell, on standard output: it is a result, and not a notice."""
-    from workbench.notebooks.export_jupyter import tables_of
-    from workbench.notebooks.output import Code, Figure, Hits, Said, Table
+    from evals.presentation.text import tables_of
+    from evals.presentation.types import Chart, Code, Text
 
     line(f"\n{number}. {title}")
     if problem:
         error(problem)
     for block in output.blocks if output else ():
         match block:
-            case Said():
+            case Text():
                 line(block.text)
-            case Figure():
-                line(f"({block.says})")
+            case Chart():
+                line(f"({block.description})")
             case Code():
                 line(f"{block.title}:\n{block.text}")
-            case Table() | Hits():
+            case _:
                 for each in tables_of(block):
-                    rows = [[getattr(cell, "plain", cell) for cell in row] for row in each.rows]
-                    table(each.title, each.columns, rows, right=each.right)
+                    rows = [[cell.plain for cell in row] for row in each.rows]
+                    table(each.title, each.columns, rows, right=each.numeric)
                     for note in each.notes:
                         line(note)

@@ -208,55 +208,37 @@ def list_runs(
     rankbook runs list
     rankbook runs list --collection handbook --split test -n 10 --json
     """
+    from evals.presentation.run_history import run_history
     from evals.runs import run_store
-    from workbench.services.runs import badge, means
 
-    runs = bridge.run(run_store.listed(runtime.open_store(), collection=collection, split=split, most=most))
+    history = run_history(
+        bridge.run(run_store.listed(runtime.open_store(), collection=collection, split=split, most=most))
+    )
     if as_json:
-        output.print_json([_plain(each) for each in runs])
+        output.print_json([row.document() for row in history.rows])
         return
-    if not runs:
+    if not history.rows:
         output.notice("There is no run yet. Make some with: rankbook eval handbook bm25 vector")
         return
     columns = ("id", "name", "over", "scores", "p95 ms", "queries", "failed", "made", "pinned as")
     spare = ("queries", "p95 ms", "failed", "made", "pinned as")
     rows = [
         (
-            run.id[:ID_SHOWN],
-            f"{run.name}\n(deep)" if run.depth else run.name,
-            f"{run.subject.collection} v{run.subject.version},\n{run.subject.split}",
-            ",\n".join(f"{metric} {score:.3f} {badge(run, metric)}".strip() for metric, score in means(run).items()),
-            f"{run.latency.p95:.1f}" if run.latency else "-",
-            run.queries,
-            run.failed,
-            f"{run.made_at:%Y-%m-%d\n%H:%M}",
-            ",\n".join(run.pins),
+            row.short_id,
+            f"{row.name}\n(deep)" if row.depth else row.name,
+            f"{row.collection} v{row.version},\n{row.split}",
+            ",\n".join(
+                f"{metric} {score:.3f} {row.badges.get(metric, '')}".strip() for metric, score in row.scores.items()
+            ),
+            f"{row.latency.p95:.1f}" if row.latency else "-",
+            row.queries,
+            row.failed,
+            f"{row.made_at:%Y-%m-%d\n%H:%M}",
+            ",\n".join(row.pins),
         )
-        for run in runs
+        for row in history.rows
     ]
     output.table("Runs", columns, rows, right=spare[:3], spare=spare)
-
-
-def _plain(run: RunSummary) -> dict[str, Any]:
-    from workbench.services.runs import means, subject_fields
-
-    return {
-        "id": run.id,
-        "name": run.name,
-        "names": sorted(run.names),
-        **subject_fields(run.subject),
-        "depth": run.depth,
-        "queries": run.queries,
-        "failed": run.failed,
-        "made_at": run.made_at,
-        "latency": run.latency,
-        "variant": run.variant.to_data() if run.variant else None,
-        "scores": means(run),
-        "intervals": {
-            name.removesuffix(" interval"): v for name, v in run.scores.items() if name.endswith(" interval")
-        },
-        "pins": run.pins,
-    }
 
 
 @app.command()
@@ -279,25 +261,27 @@ def show(
     rankbook runs show main --worst 10
     """
     from evals.evaluation.compare_runs import flat
+    from evals.presentation.run_history import history_row, subject_facts
     from evals.runs import run_store
-    from workbench.services.runs import badge, means, stages, subject_fields
+    from workbench.services.runs import stages
 
     store = runtime.open_store()
     summary = bridge.run(run_store.find(store, run, collection=collection))
     kept = bridge.run(run_store.load(store, summary.id))
+    row = history_row(summary)
     hits = _hits(kept, query) if query is not None else []
     scores = _scores(store, summary, metric, worst) if worst else {}
     if as_json:
         more = {"environment": kept.environment, "stages": kept.stage_latencies, "failures": kept.failures}
-        output.document({**_plain(summary), **scores, **more, "notes": kept.notes, "found": hits})
+        output.document({**row.document(), **scores, **more, "notes": kept.notes, "found": hits})
         return
     facts = {
-        **subject_fields(summary.subject),
+        **subject_facts(summary.subject),
         "made": f"{summary.made_at:%Y-%m-%d %H:%M}",
         "asked for": f"{summary.depth} results, deep" if summary.depth else "as the variant ships",
         "pinned as": ", ".join(summary.pins),
         "evaluated also as": summary.other_names,
-        **{each: f"{score:.4f} {badge(summary, each)}".strip() for each, score in means(summary).items()},
+        **{each: f"{score:.4f} {row.badges.get(each, '')}".strip() for each, score in row.scores.items()},
     }
     output.table(f"{summary.name}, {summary.id[:ID_SHOWN]}", ("", ""), list(facts.items()))
     if rows := stages(kept):
@@ -345,10 +329,10 @@ def _scores(store: Store, run: RunSummary, metric: str, most: int) -> dict[str, 
 
 
 def _show_scores(scores: dict[str, Any], metric: str) -> None:
-    from workbench.services.runs import interval, worst_rows
+    from workbench.services.runs import worst_rows
 
     rows = [
-        (each["kind"] or "(none)", each["queries"], f"{each['score'].mean:.3f}", interval(each["score"]))
+        (each["kind"] or "(none)", each["queries"], each["score"].text, each["score"].interval)
         for each in scores["by kind"]
     ]
     output.table("By kind of query", ("kind", "queries", metric, "interval"), rows, right=("queries", metric))
@@ -373,22 +357,22 @@ def diff(
     rankbook runs diff main hybrid-retriever
     """
     from evals.evaluation.compare_runs import differences
+    from evals.presentation.run_history import run_history
     from evals.runs import run_store
-    from workbench.services.runs import means
 
     store = runtime.open_store()
     summaries = [bridge.run(run_store.find(store, each, collection=collection)) for each in (one, other)]
     first, second = (bridge.run(run_store.load(store, each.id)) for each in summaries)
     differing = differences(first, second)
-    scored = [means(each) for each in summaries]
+    history = run_history(summaries)
     if as_json:
-        runs = [_plain(each) for each in summaries]
+        runs = [row.document() for row in history.rows]
         output.document({"runs": runs, "differences": differing.rows, "changed_queries": differing.changed})
         return
     names = tuple(f"{each.name} {each.id[:ID_SHOWN]}" for each in summaries)
     rows: list[tuple[str, ...]] = [(row.where, row.one, row.other) for row in differing.rows]
-    for metric in dict.fromkeys(key for each in scored for key in each):
-        values = [f"{each[metric]:.4f}" if metric in each else "-" for each in scored]
+    for metric in dict.fromkeys(metric for row in history.rows for metric in row.scores):
+        values = [f"{row.scores[metric]:.4f}" if metric in row.scores else "-" for row in history.rows]
         rows += [(metric, *values)] if values[0] != values[1] else []
     output.table("What differs", ("", *names), rows)
     output.notice(

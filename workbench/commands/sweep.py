@@ -11,9 +11,8 @@ import typer
 from workbench.commands import evaluate, output, runtime
 
 if TYPE_CHECKING:
-    from core.variant import Variant
     from evals.evaluation.board import Board
-    from evals.tuning.summary import SweepSummary
+    from evals.presentation.weight_surface import WeightSurface
 
 BAR = 30  # characters
 TOP = 10
@@ -64,8 +63,8 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     from core import atomic_files
     from core.errors import InputError, SpecError
     from evals.evaluation.context import tuning_split
+    from evals.presentation.weight_surface import weight_surface
     from evals.statistics.verdicts import Rules
-    from evals.tuning.summary import plain, summarise
     from evals.tuning.tuner import TuningProcedure
     from evals.tuning.workflow import TuningRequest, confirm, tune_weights
 
@@ -97,9 +96,10 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
                 )
             )
     if as_json:
-        output.document({**plain(tuned), "reported": reported and output.plain_board(reported)})
+        document = weight_surface(base.name, tuned).document()
+        output.document({**document, "reported": reported and output.plain_board(reported)})
     else:
-        _show_sweep(summarise(tuned), base, notes, reported)
+        _show_sweep(weight_surface(base.name, tuned), notes, reported)
     if reported and html:
         written = evaluate.report_part(opened.store, reported, {reported.names[-1]: tuned}, notes)
         title = f"{collection}: weights of {base.name}"
@@ -114,36 +114,34 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         output.notice(f"{tuned_variant.name} is written to {save}.")
 
 
-def _show_sweep(summary: SweepSummary, base: Variant, notes: Sequence[str], reported: Board | None) -> None:
-    from evals.tuning.summary import shares
+def _show_sweep(surface: WeightSurface, notes: Sequence[str], reported: Board | None) -> None:
+    """The best of each fusion, the curve of two legs or the best points of more, the kinds, and what it all means."""
+    from evals.presentation.weight_surface import weights_text
 
-    rows = [(method, f"{mean:.3f}", shares(weights)) for method, mean, weights in summary.fusions]
-    title = f"{base.name}: {summary.metric} over {summary.queries} queries"
+    rows = [
+        (each.name, f"{each.means[each.best]:.3f}", weights_text(surface.weights_at(each.best, each)))
+        for each in surface.fusions
+    ]
+    title = f"{surface.name}: {surface.metric} over {surface.queries} queries"
     output.table(title, ("fusion", "in-sample best", "at"), rows, right=("in-sample best",))
-    _show_points(summary)
-    if len(summary.kinds) > 1:
-        kinds = [(each.kind or "(none)", each.queries, shares(each.weights)) for each in summary.kinds]
+    points = every = list(surface.points)
+    if len(surface.legs) > 2:
+        points = sorted(every, key=lambda point: (not point.best, -point.mean))[:TOP]
+    low, high = min(point.mean for point in points), max(point.mean for point in points)
+    curve = []
+    for point in points:
+        length = round(1 + (BAR - 1) * (point.mean - low) / (high - low)) if high > low else BAR
+        mark = "*" if point.best else "=" if point.tied else ""
+        weights = (f"{weight:.3g}" for weight in point.weights.values())
+        curve.append((*weights, f"{point.mean:.3f}", mark, "#" * length))
+    title = "The curve" if len(surface.legs) == 2 else f"The best {len(points)} of {len(every):,} points"
+    output.table(title, (*surface.legs, surface.metric, "", " "), curve, right=(*surface.legs, surface.metric))
+    if len(surface.kinds) > 1:
+        kinds = [(each.kind or "(none)", each.queries, weights_text(each.weights)) for each in surface.kinds]
         output.table("Best weights by kind of query, drawn to those for all", ("kind", "queries", "weights"), kinds)
-    for sentence in summary.sentences:
+    for sentence in surface.sentences:
         output.notice(sentence)
     for note in notes:
         output.notice(f"Note: {note}")
     if reported:
         output.show_board(reported)
-
-
-def _show_points(summary: SweepSummary) -> None:
-    """The whole curve of two legs; of more the best points. * is the best, = is too close to it to tell."""
-    points = list(summary.points)
-    legs = tuple(points[0].weights)
-    if len(legs) > 2:
-        points = sorted(points, key=lambda point: (not point.best, -point.mean))[:TOP]
-    low, high = min(point.mean for point in points), max(point.mean for point in points)
-    rows = []
-    for point in points:
-        length = round(1 + (BAR - 1) * (point.mean - low) / (high - low)) if high > low else BAR
-        mark = "*" if point.best else "=" if point.tied else ""
-        shares = (f"{weight:.3g}" for weight in point.weights.values())
-        rows.append((*shares, f"{point.mean:.3f}", mark, "#" * length))
-    title = "The curve" if len(legs) == 2 else f"The best {len(points)} of {len(summary.points):,} points"
-    output.table(title, (*legs, summary.metric, "", " "), rows, right=(*legs, summary.metric))

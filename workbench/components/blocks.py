@@ -12,11 +12,10 @@ from xml.etree.ElementTree import Element
 
 import streamlit as st
 
-from evals.display import el, written
-from evals.reports import palette
+from evals.display import Table, el, written
+from evals.presentation import html, palette
+from evals.presentation.types import Block, Chart, Code, SearchResults, Text
 from workbench.components.theme import asset
-from workbench.notebooks import export_html
-from workbench.notebooks.output import Block, Code, Figure, Hits, Said, Table
 
 CONFIG = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
 LONG = 18  # lines of code; longer ones scroll in a window of their own
@@ -33,14 +32,14 @@ def draw_all(blocks: Iterable[Block], key: str) -> None:
 
 def draw(block: Block, key: str) -> None:
     match block:
-        case Said():
+        case Text():
             html_of(el("p", block.text, class_=f"rb-said {block.tone}"))
         case Table():
-            html_of(export_html.table(block))
-        case Figure():
+            html_of(html.table(block))
+        case Chart():
             figure(block, key)
-        case Hits():
-            html_of(export_html.hits(block))
+        case SearchResults():
+            html_of(html.search_results(block))
         case Code():
             heading(block.title)
             many = block.text.count("\n") >= LONG
@@ -61,9 +60,9 @@ def heading(text: str, hint: str = "") -> None:
 # -- charts ------------------------------------------------------------------------------------------------------------
 
 
-def figure(block: Figure, key: str, **options: Any) -> Any:
+def figure(block: Chart, key: str, **options: Any) -> Any:
     """A chart in the page's colours, that scrolls where it is wider than the page. Options are Streamlit's."""
-    heading(block.title, block.says)
+    heading(block.title, block.description)
     if not block.figure.get("data"):
         html_of(el("p", "There is nothing to draw.", class_="nothing"))
         return None
@@ -74,7 +73,7 @@ def figure(block: Figure, key: str, **options: Any) -> Any:
             coloured(block.figure, dark=is_dark()),
             theme=None,
             key=key,
-            alt=block.says,
+            alt=block.description,
             config=CONFIG,
             **options,
         )

@@ -13,8 +13,9 @@ import streamlit as st
 
 from core.legs import describe
 from core.types import Hit, Query
+from evals.presentation.search_results import passage_of
 from workbench.components.theme import asset
-from workbench.services.search import LegResults, QueryLabels, passage_of
+from workbench.services.search import LegResults, QueryLabels
 from workbench.services.snippets import marked, plain, snippet
 
 MOST_FACTS = 3

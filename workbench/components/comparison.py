@@ -8,10 +8,10 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evals.reports import palette
+from evals.presentation import palette
+from evals.presentation.types import Chart
 from workbench.components.leaderboard import about, groups_of, is_in, key_of, name_of
 from workbench.components.table import VERDICTS, DataTable, RichCell, Tone, of_cells, signed
-from workbench.notebooks.output import Figure
 
 MOST = 200  # rows
 DECIDING = 10
@@ -58,7 +58,7 @@ class ComparisonSelection:
 # -- charts ------------------------------------------------------------------------------------------------------------
 
 
-def coloured(look: ComparisonSelection, block: Figure) -> Figure:
+def coloured(look: ComparisonSelection, block: Chart) -> Chart:
     """A chart with a point for each query, in the colours of the two, the selected query marked."""
     gain, loss = look.sides
     names = [gain if each["difference"] > 0 else loss if each["difference"] < 0 else "even" for each in look.queries]

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evals.reports import charts
-from evals.reports.model import Queries, ReportColumn, ReportLine, Section, Value
+from evals.evaluation.board import Score
+from evals.presentation import charts
+from evals.presentation.types import Chart
 from evals.statistics.verdicts import legend
 from workbench.components.table import VERDICTS, DataTable, RichCell, of_cells, signed
-from workbench.notebooks.output import Figure
 
 # -- kinds and tags under one key --------------------------------------------------------------------------------------
 
@@ -177,27 +177,15 @@ def _notes(look: LeaderboardSelection) -> list[str]:
 # -- a chart -----------------------------------------------------------------------------------------------------------
 
 
-def intervals(look: LeaderboardSelection) -> Figure:
-    """The report's chart, in the colours that the variants have on this page."""
-    lines = tuple(
-        ReportLine(
-            name=line["name"],
-            style=look.styles[line["name"]],
-            baseline=line["name"] == look.baseline,
-            values={look.metric: Value(*(line["values"][look.metric][part] for part in ("mean", "low", "high")))},
-            p50=None,
-            p95=None,
-            megabytes=None,
-            failed=0,
-            toml="",
-        )
-        for line in look.lines
-    )
-    column = ReportColumn(look.metric, "", (), ())
-    section = Section(
-        "", "", (), "", (), (), (column,), lines, look.baseline, 0.0, (), Queries((), (), ()), ()
-    )  # what of a report's section the chart looks at
-    return Figure.of(charts.intervals(section, column), f"{look.metric} with intervals")
+def intervals(look: LeaderboardSelection) -> Chart:
+    """The report's own chart, in the colours that the variants have on this page."""
+    values = {line["name"]: line["values"][look.metric] for line in look.lines}
+    scores = {
+        name: Score(value["mean"], value["low"], value["high"], None)
+        for name, value in values.items()
+        if value["mean"] is not None
+    }
+    return charts.interval_chart(look.metric, scores, look.styles, look.baseline, f"{look.metric} with intervals")
 
 
 # -- kinds of queries --------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from evals.reports import palette
+from evals.presentation import palette
 from evals.statistics.verdicts import MARKS
 from workbench.components.theme import asset
 

@@ -14,7 +14,7 @@ MARK = Path(__file__).parent / "assets" / "mark.svg"
 def stylesheet() -> str:
     """The frame's rules, and the legs' colours as variables that reach into components too."""
     from core.legs import leg_descriptions  # which takes its time: whoever starts the server wants the options alone
-    from evals.reports import palette
+    from evals.presentation import palette
 
     legs = leg_descriptions()
     pairs = {kind: palette.STYLES[(about.slot or 0) % len(palette.STYLES)] for kind, about in legs.items()}
@@ -38,7 +38,7 @@ def in_view(styles: Mapping[str, int]) -> None:
 
 def styles(names: Iterable[str]) -> dict[str, int]:
     """The number of each variant's colour and mark in the palette."""
-    from evals.reports import palette
+    from evals.presentation import palette
 
     wanted = list(names)
     known: dict[str, int] = st.session_state.get(IN_VIEW, {})

@@ -25,7 +25,7 @@ from core.tasks import side_by_side
 from core.types import Hit, LegScore, Stage
 from core.variant import Variant
 from workbench.services.search import preload_model
-from workbench.services.snippets import WORD, matches
+from workbench.services.snippets import WORD, matched_words
 
 WORDS_NAMED: Final = 4
 READ: Final = 20_000  # characters of a text in which words are looked for
@@ -51,8 +51,7 @@ def why(bundle: RetrievalResult, hit: Hit, keywords: Sequence[str]) -> str:
 
 def named_words(hit: Hit, keywords: Sequence[str]) -> list[str]:
     """The words of the query that stand in the hit, in the query's order."""
-    there = {found.lower() for found in WORD.findall(f"{hit.title}\n{hit.text[:READ]}")}
-    return [word for word in keywords if any(matches(each, word) for each in there)]
+    return matched_words(f"{hit.title}\n{hit.text[:READ]}", keywords)
 
 
 def _reasons(variant: Variant, hit: Hit) -> list[tuple[LegScore, str]]:

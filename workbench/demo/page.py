@@ -19,12 +19,12 @@ from core.errors import DeadlineExceeded, InputError, RankbookError
 from core.types import Hit
 from evals.judging import votes
 from evals.judging.votes import BOTH, LONGEST_QUERY, NEITHER, Vote
+from evals.presentation.search_results import passage_of
 from workbench.components import cards
 from workbench.components.theme import asset
 from workbench.demo import show as demo_show
 from workbench.demo.answers import AnswerColumn, AnswerHit, DemoAnswer
 from workbench.demo.show import LETTERS, Demo, clean_query
-from workbench.services.search import passage_of
 from workbench.services.snippets import marked, plain, snippet
 
 COOKIE = "rankbook_visitor"

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from evals.presentation.types import Output
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.document import Cell
-from workbench.notebooks.output import Output
 from workbench.notebooks.output_cache import CELL
 
 State = Literal["never", "waiting", "running", "fresh", "stale", "failed", "asks"]

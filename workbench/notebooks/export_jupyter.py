@@ -1,28 +1,28 @@
-"""A notebook for Jupyter: prose as Markdown cells, cells as calls of `evals.lab`, outputs beside them where there are.
+"""A notebook for Jupyter (nbformat 4.5): prose as Markdown cells, cells as calls of `evals.lab`, with their outputs.
 
-Owns the form (nbformat 4.5) and what of each output a foreign reader is given. Texts from a collection are escaped.
+Texts from a collection are escaped.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Sequence
 from pathlib import Path
 from pprint import pformat
 from typing import Any
 
 from core.errors import RankbookError
-from evals import display as lab_tables
-from evals.display import as_html, as_text, printable
-from evals.reports import palette
+from evals.display import printable
+from evals.presentation import palette
+from evals.presentation.html import fragment
+from evals.presentation.text import text_of
+from evals.presentation.types import Chart, Text
 from workbench.notebooks import markdown
 from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells import PythonExport
 from workbench.notebooks.document import Cell, Notebook, Prose
 from workbench.notebooks.export_html import stale_sentence
-from workbench.notebooks.output import Code, Figure, Hits, Said, Table
 from workbench.notebooks.parsing import ParsedCells
 
 Json = dict[str, Any]
@@ -32,34 +32,25 @@ _COLOUR = re.compile(r"<([a-z0-9]+)>\Z")
 
 def render(notebook: Notebook, meaning: ParsedCells, folder: Path, results: Sequence[CellState] = ()) -> str:
     """The file's text."""
-    told = PythonExport(meaning.shared, folder)
+    python = PythonExport(meaning.shared, folder)
     done = {result.cell.id: result for result in results}
     cells: list[Json] = []
     if not notebook.headers:
-        cells.append(_code("open", _opening(notebook, meaning, told)))
+        cells.append(_code("open", _opening(notebook, meaning, python)))
     for part in notebook.shown:
         if isinstance(part, Prose):
-            cells.append(_prose(part))
+            source = markdown.inert(part.text).strip()
+            cells.append({"cell_type": "markdown", "id": part.id, "metadata": {}, "source": source})
         elif part in notebook.headers:
-            cells.append(_code(part.id, _opening(notebook, meaning, told)))
+            cells.append(_code(part.id, _opening(notebook, meaning, python)))
         else:
-            cells.append(_code(part.id, _python(part, meaning, told), _outputs(done.get(part.id))))
-    python = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    metadata = {"kernelspec": python, "language_info": {"name": "python"}}
-    made = {"cells": _numbered(cells), "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(made, ensure_ascii=True, indent=1, allow_nan=False) + "\n"
-
-
-def _numbered(cells: list[Json]) -> list[Json]:
-    """With ids as the format wants them: letters, digits, - and _, at most 64, each once."""
-    return [
-        {**cell, "id": f"{re.sub(r'[^a-zA-Z0-9_-]', '-', str(cell['id']))[:50]}-{at}"}
-        for at, cell in enumerate(cells, start=1)
-    ]
-
-
-def _prose(part: Prose) -> Json:
-    return {"cell_type": "markdown", "id": part.id, "metadata": {}, "source": markdown.inert(part.text).strip()}
+            cells.append(_code(part.id, _python(part, meaning, python), _outputs(done.get(part.id))))
+    for at, cell in enumerate(cells, start=1):  # the format wants letters, digits, - and _, at most 64, each id once
+        cell["id"] = f"{re.sub(r'[^a-zA-Z0-9_-]', '-', str(cell['id']))[:50]}-{at}"
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    file = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(file, ensure_ascii=True, indent=1, allow_nan=False) + "\n"
 
 
 def _code(identity: str, source: str, outputs: Sequence[Json] = ()) -> Json:
@@ -76,18 +67,18 @@ def _code(identity: str, source: str, outputs: Sequence[Json] = ()) -> Json:
 # -- code --------------------------------------------------------------------------------------------------------------
 
 
-def _opening(notebook: Notebook, meaning: ParsedCells, told: PythonExport) -> str:
+def _opening(notebook: Notebook, meaning: ParsedCells, python: PythonExport) -> str:
     """Imports, the collection, and the variants that cells call by name."""
-    written = "\n".join(_python(cell, meaning, told) for cell in notebook.cells)
+    source = "\n".join(_python(cell, meaning, python) for cell in notebook.cells)
     imports = ["from evals.lab import Lab"]
-    imports += ["from evals.tuning.tuner import TuningProcedure as Procedure"] if "Procedure(" in written else []
-    imports += ["from evals.statistics.verdicts import Rules"] if "Rules(" in written else []
+    imports += ["from evals.tuning.tuner import TuningProcedure as Procedure"] if "Procedure(" in source else []
+    imports += ["from evals.statistics.verdicts import Rules"] if "Rules(" in source else []
     shared = meaning.shared
     queries = f", query_set={shared.query_set!r}" if shared.query_set != "default" else ""
     lines = [*imports, "", f"lab = Lab({shared.collection or 'handbook'!r}{queries})"]
-    if told.used:  # by the cells that were just written
+    if python.used:  # by the cells that were just written
         own = {each["name"]: each for each in shared.variants if "file" not in each}
-        plain = {name: own.get(name) or _without_nothing(each.to_data()) for name, each in told.used.items()}
+        plain = {name: own.get(name) or _without_nothing(each.to_data()) for name, each in python.used.items()}
         lines += ["", f"variants = {pformat(plain, width=100, sort_dicts=False)}"]
     return "\n".join([*lines, "lab"])
 
@@ -99,19 +90,19 @@ def _without_nothing(value: Any) -> Any:
     return [_without_nothing(each) for each in value] if isinstance(value, list) else value
 
 
-def _python(cell: Cell, meaning: ParsedCells, told: PythonExport) -> str:
+def _python(cell: Cell, meaning: ParsedCells, python: PythonExport) -> str:
     spec = meaning.specs.get(cell.id)
     if spec is None:
         return _commented(f"This cell is not valid: {meaning.problems[cell.id]}", cell.source)
     title = [f"# {printable(spec.title)}"] if spec.title else []
     try:
-        return "\n".join([*title, spec.python(told)])
+        return "\n".join([*title, spec.python(python)])
     except RankbookError as error:
         return _commented(f"This cell cannot be said in Python: {error}", cell.source)
 
 
-def _commented(said: str, source: str) -> str:
-    return "\n".join(f"# {printable(line)}" for line in (said, *source.splitlines()))
+def _commented(problem: str, source: str) -> str:
+    return "\n".join(f"# {printable(line)}" for line in (problem, *source.splitlines()))
 
 
 # -- outputs -----------------------------------------------------------------------------------------------------------
@@ -120,18 +111,16 @@ def _commented(said: str, source: str) -> str:
 def _outputs(result: CellState | None) -> list[Json]:
     if result is None or (result.output is None and not result.problem):
         return []
-    said = [Said(text=f"It failed. {result.problem}")] if result.problem else []
+    state = [Text(text=f"It failed. {result.problem}")] if result.problem else []
     if result.stale:
-        said = [Said(text=f"Stale: {stale_sentence(result)}")]
-    blocks = [*said, *(result.output.blocks if result.output else ())]
-    return [_display(block) for block in blocks]
-
-
-def _display(block: Said | Table | Figure | Hits | Code) -> Json:
-    shown: Json = {"text/plain": text_of(block), "text/html": html_of(block)}
-    if isinstance(block, Figure):
-        shown[PLOTLY] = {**_coloured(block.figure), "config": {"displayModeBar": False}}
-    return {"output_type": "display_data", "metadata": {}, "data": shown}
+        state = [Text(text=f"Stale: {stale_sentence(result)}")]
+    outputs = []
+    for block in (*state, *(result.output.blocks if result.output else ())):
+        data: Json = {"text/plain": text_of(block), "text/html": fragment(block)}
+        if isinstance(block, Chart):
+            data[PLOTLY] = {**_coloured(block.figure), "config": {"displayModeBar": False}}
+        outputs.append({"output_type": "display_data", "metadata": {}, "data": data})
+    return outputs
 
 
 def _coloured(value: Any) -> Any:
@@ -142,55 +131,3 @@ def _coloured(value: Any) -> Any:
         return [_coloured(each) for each in value]
     found = _COLOUR.match(value) if isinstance(value, str) else None
     return palette.named()[found[1]][0] if found and found[1] in palette.named() else value
-
-
-def tables_of(block: Table | Hits) -> Iterator[lab_tables.Table]:
-    """As the Python API's tables, which know terminals and Jupyter."""
-    if isinstance(block, Table):
-        rows = tuple(tuple(lab_tables.TableCell(**dict(each)) for each in row) for row in block.rows)
-        yield lab_tables.Table(block.title, block.columns, rows, block.right, block.notes)
-        return
-    for column in block.columns:
-        graded = block.query_id is not None
-        found = tuple(
-            (
-                hit.rank,
-                f"{hit.score:.3f}",
-                hit.item,
-                "".join(text for text, _ in hit.snippet),
-                *(["unjudged" if hit.grade is None else hit.grade] if graded else []),
-            )
-            for hit in column.hits
-        )
-        title = f"{column.variant}: {block.query} ({column.milliseconds:.0f} ms)"
-        heads = ("", "score", "document", "text", *(["grade"] if graded else []))
-        nothing = () if found else ("Nothing was found.",)
-        yield lab_tables.Table(title, heads, found, ("", "score"), (*nothing, *column.notes))
-
-
-def text_of(block: Said | Table | Figure | Hits | Code) -> str:
-    """For whoever shows text alone."""
-    match block:
-        case Said():
-            return printable(block.text)
-        case Figure():
-            return printable(block.says)
-        case Code():
-            return f"{printable(block.title)}\n{block.text}"
-        case _:
-            return as_text(tuple(tables_of(block)))
-
-
-def html_of(block: Said | Table | Figure | Hits | Code) -> str:
-    match block:
-        case Said() if block.tone == "headline":
-            inner = f"<strong>{escape(printable(block.text))}</strong>"
-        case Said() | Figure():
-            inner = escape(text_of(block))
-        case Code():
-            inner = (
-                f"<details><summary>{escape(printable(block.title))}</summary><pre>{escape(block.text)}</pre></details>"
-            )
-        case _:
-            return as_html(tuple(tables_of(block)))
-    return f'<div class="tex2jax_ignore mathjax_ignore">{inner}</div>'

@@ -15,11 +15,11 @@ import pydantic
 from core.errors import RankbookError
 from core.store.engine import Store
 from core.store.resolve_target import search_target
+from evals.presentation.types import Output
 from evals.runs import cell_outputs
 from evals.runs.provenance import content_of, package_version, server_mark, variant_mark
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.cells.base import CellContext
-from workbench.notebooks.output import Output
 
 CELL: Final = "the cell was changed"
 CODE: Final = "another version of Rankbook made it"

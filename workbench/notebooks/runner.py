@@ -17,12 +17,12 @@ from core.progress import Listener, nobody
 from core.store.db_errors import DRIVER_ERRORS, error_sentence
 from core.store.engine import Store
 from core.tasks import run_cancellable
+from evals.presentation.types import Output
 from workbench.notebooks import output_cache
 from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells.base import CellContext, OpenCollections
 from workbench.notebooks.cost_notice import for_cell, not_allowed
 from workbench.notebooks.document import Cell, Notebook
-from workbench.notebooks.output import Output
 from workbench.notebooks.output_cache import Contents, cache_key
 from workbench.notebooks.parsing import parse_cells
 

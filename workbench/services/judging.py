@@ -15,7 +15,8 @@ from core.errors import InputError, LanguageModelError, UnknownName
 from core.progress import Listener, nobody
 from core.store.engine import Store
 from core.variant import Variant
-from evals.evaluation.board import Board, ScoreCell
+from evals.display import Table, TableCell
+from evals.evaluation.board import Board, Score
 from evals.evaluation.context import EvalContext
 from evals.evaluation.evaluate import run_variants
 from evals.judging import judgements as judging
@@ -33,14 +34,14 @@ from evals.judging.merging import (
 from evals.judging.pooling import Outlook, PooledPair, order_by_influence, pool
 from evals.judging.queue import QueueSpec
 from evals.metrics import scoring
-from evals.reports.model import line
+from evals.presentation.text import line
+from evals.presentation.types import Block, Text
 from evals.runs import run_store
 from evals.runs.plan import EvalOptions
 from evals.runs.types import Run
 from evals.statistics.verdicts import Rules
 from evals.types import Grades, QuerySplit
 from evals.variants import every_name, resolve_variant
-from workbench.notebooks.output import Block, Said, Table, TableCell
 
 Form = Literal["trec", "beir"]
 LONGEST: Final = 120  # characters of a text in a table
@@ -108,7 +109,7 @@ class PoolFigures:
         left = f"{pairs - judged:,} are left." if pairs > judged else "Nothing is left."
         return f"{judged:,} of the {pairs:,} pairs in the top {self.depth} are judged. {left}"
 
-    def scores(self) -> list[ScoreCell | None]:
+    def scores(self) -> list[Score | None]:
         if self.board is None:
             return [None] * len(self.names)
         cells = self.board.cells(self.metric)
@@ -174,50 +175,42 @@ def _alone(split: QuerySplit, run: Run, metric: str) -> float | None:
 
 
 def scores_table(figures: PoolFigures) -> Table:
-    """How each run scores on the labels so far and on the original labels alone, and how much is judged."""
+    """How each run scores on the labels so far, what it scored on those that came along, and how much is judged."""
     at = f"judged@{figures.depth}"
     columns = ("variant", figures.metric, "labels alone", at)
-    rows = tuple(
-        (TableCell(text=name), _score(cell), TableCell(text="-" if alone is None else f"{alone:.3f}"), _judged(covered))
-        for name, cell, alone, covered in zip(
-            figures.names, figures.scores(), figures.labels_alone, figures.by_run, strict=True
-        )
-    )
+    rows = []
+    for name, score, alone, covered in zip(
+        figures.names, figures.scores(), figures.labels_alone, figures.by_run, strict=True
+    ):
+        mean = TableCell(text="-", hint="No query has a relevant document yet.")
+        if score is not None:
+            mean = TableCell(text=score.text, aside=score.brackets)
+        share = f"{covered.judged / covered.pairs:.0%}" if covered.pairs else "-"
+        judged = TableCell(text=share, aside=f"{covered.judged:,} of {covered.pairs:,}")
+        rows.append((name, mean, "-" if alone is None else f"{alone:.3f}", judged))
     note = (
-        f"{figures.metric}: on the labels with all judgements that hold; labels alone: without them. {at}: the share "
-        f"of the first {figures.depth} results that has a label or a judgement."
+        f"{figures.metric}: on the labels with all judgements that hold; labels alone: without them. {at}: the "
+        f"share of the first {figures.depth} results that has a label or a judgement."
     )
-    return Table(title="Scores so far", columns=columns, rows=rows, right=columns[1:], notes=(note,))
-
-
-def _score(cell: ScoreCell | None) -> TableCell:
-    if cell is None:
-        return TableCell(text="-", hint="No query has a relevant document yet.")
-    known = cell.low is not None and cell.high is not None
-    return TableCell(text=f"{cell.mean:.3f}", beside=f"[{cell.low:.2f}, {cell.high:.2f}]" if known else "")
-
-
-def _judged(covered: PoolCoverage) -> TableCell:
-    share = f"{covered.judged / covered.pairs:.0%}" if covered.pairs else "-"
-    return TableCell(text=share, beside=f"{covered.judged:,} of {covered.pairs:,}")
+    return Table.of("Scores so far", columns, rows, columns[1:], (note,))
 
 
 def agreement_blocks(found: JudgeAgreement) -> Iterator[Block]:
     """How far people agree, how well a model's grades match theirs, and which judgements are stale."""
-    yield Said(text=found.people.sentence())
+    yield Text(text=found.people.sentence())
     if found.people.two:
         rows = [
             (f"{two.one} and {two.other}", two.shared, f"{two.same:.0%}", _figure(two.kappa), _figure(two.weighted))
             for two in found.people.two
         ]
         figures = ("both graded", "same grade", "kappa", "weighted kappa")
-        yield Table.made("Judges two by two", ("judges", *figures), rows, figures)
+        yield Table.of("Judges two by two", ("judges", *figures), rows, figures)
     if found.counts:
-        yield Table.made("Judgements that hold", ("judge", "judgements"), found.counts, ("judgements",))
+        yield Table.of("Judgements that hold", ("judge", "judgements"), found.counts, ("judgements",))
     for each in found.models:
-        yield Said(text=each.sentence(), tone="note")
+        yield Text(text=each.sentence(), tone="note")
     if found.status.stale:
-        yield Said(text=found.status.sentence(), tone="note")
+        yield Text(text=found.status.sentence(), tone="note")
 
 
 def _figure(value: float | None) -> str:
@@ -229,7 +222,7 @@ def next_table(tasks: Sequence[Task]) -> Table:
         (line(task.query.text, LONGEST), task.query.kind, line(task.item.title or task.item.id, LONGEST))
         for task in tasks
     ]
-    return Table.made("Next to judge", ("query", "kind", "document"), rows)
+    return Table.of("Next to judge", ("query", "kind", "document"), rows)
 
 
 def status_values(state: JudgingStatus) -> dict[str, Any]:

@@ -10,21 +10,23 @@ from typing import Any, Final
 
 from core.errors import SpecError
 from core.store.engine import Store
-from evals.evaluation.board import Board, ScoreCell, board_table
+from evals.display import Table
+from evals.evaluation.board import Board, Score, board_table
 from evals.evaluation.compare_runs import RunPair, RunScope, compare_runs, compared, differences, flat
 from evals.evaluation.context import EvalContext, open_eval
 from evals.evaluation.evaluate import score_runs
-from evals.lab.results import Compared
 from evals.measures import METRICS
+from evals.presentation import charts
+from evals.presentation.comparison import comparison as view_of
+from evals.presentation.comparison import signed
+from evals.presentation.run_history import subject_facts
+from evals.presentation.types import Block, Code, Text
 from evals.reports import Part, documents, render_html, report
 from evals.runs import run_store
 from evals.runs.plan import EvalOptions
 from evals.runs.run_store import SHOWN, RunSummary
-from evals.runs.types import Run, RunSubject, looks_beyond, unlike
-from evals.statistics.verdicts import Finding
+from evals.runs.types import Run, unlike
 from evals.types import QuerySplit
-from workbench.notebooks.cells import compare_charts
-from workbench.notebooks.output import Block, Code, Said, Table
 from workbench.services.variants import in_words
 
 FOREIGN: Final = "another engine's"
@@ -103,7 +105,7 @@ def _worst(board: Board, run: Run, query: str, score: float) -> WorstQuery:
     return WorstQuery(query, asked.text[:LONGEST_TEXT], asked.kind, score, first)
 
 
-def by_group(board: Board, metric: str, by: str) -> list[tuple[str, int, ScoreCell]]:
+def by_group(board: Board, metric: str, by: str) -> list[tuple[str, int, Score]]:
     """The first run's mean for each kind or tag, with the number of queries."""
     scores = set(board.queries(metric))
     counts = {group: len(scores.intersection(ids)) for group, ids in board.groups[by].items()}
@@ -119,18 +121,17 @@ async def scores(store: Store, identity: str, metrics: Sequence[str], by: str) -
 
 def _scores(board: Board, by: str) -> Iterator[Block]:
     metric = board.metrics[0]
-    yield Table.of(board_table(board))
+    yield board_table(board)
     rows = [
-        (group or "(none)", count, f"{cell.mean:.3f}", interval(cell))
-        for group, count, cell in by_group(board, metric, by)
+        (group or "(none)", count, score.text, score.interval) for group, count, score in by_group(board, metric, by)
     ]
     if len(rows) > 1:
-        yield Table.made(
+        yield Table.of(
             f"{metric} by {by} of query", (by, "queries", metric, "interval"), rows, ("queries", metric, "interval")
         )
     columns = ("query", "text", "kind", metric, "first relevant at")
     found = worst_rows(worst_queries(board, metric))
-    yield Table.made(f"The queries it does worst on, by {metric}", columns, found, (metric, "first relevant at"))
+    yield Table.of(f"The queries it does worst on, by {metric}", columns, found, (metric, "first relevant at"))
 
 
 def worst_rows(found: Sequence[WorstQuery]) -> list[tuple[object, ...]]:
@@ -139,32 +140,7 @@ def worst_rows(found: Sequence[WorstQuery]) -> list[tuple[object, ...]]:
     ]
 
 
-def interval(cell: ScoreCell) -> str:
-    return "" if cell.low is None or cell.high is None else f"{cell.low:.3f} to {cell.high:.3f}"
-
-
 # -- how it was made ---------------------------------------------------------------------------------------------------
-
-
-def means(run: RunSummary) -> dict[str, float]:
-    """The means of a run; names with a blank are intervals and scores by query."""
-    return {name: value for name, value in run.scores.items() if " " not in name and isinstance(value, int | float)}
-
-
-def badge(run: RunSummary, metric: str) -> str:
-    """A word beside a score that is not of what ships."""
-    return "deep" if run.depth else "beyond" if looks_beyond(run.variant, metric) else ""
-
-
-def subject_fields(of: RunSubject) -> dict[str, Any]:
-    return {
-        "collection": of.collection,
-        "version": of.version,
-        "content": of.content,
-        "query_set": of.query_set,
-        "queries_and_labels": of.digest.hex(),
-        "split": of.split,
-    }
 
 
 def details(summary: RunSummary, run: Run) -> list[Block]:
@@ -172,22 +148,22 @@ def details(summary: RunSummary, run: Run) -> list[Block]:
     facts = {
         "id": run.id,
         "made": f"{summary.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
-        **subject_fields(run.subject),
+        **subject_facts(run.subject),
         "asked for": f"{run.depth} results, deep" if run.depth else "as the variant ships",
         "queries": f"{summary.queries:,}",
         "failed": f"{summary.failed:,}",
         "pinned as": ", ".join(summary.pins),
         "evaluated also as": summary.other_names,
     }
-    blocks: list[Block] = [Table.made("What it was made over", ("what", "value"), _told(facts))]
-    blocks += [Table.made("Made with", ("what", "value"), _told(dict(flat(surroundings(run)))))]
+    blocks: list[Block] = [Table.of("What it was made over", ("what", "value"), _told(facts))]
+    blocks += [Table.of("Made with", ("what", "value"), _told(dict(flat(surroundings(run)))))]
     if times := stages(run):
         numbers = ("p50", "p95", "queries")
-        blocks.append(Table.made("Milliseconds a query", ("stage", *numbers), times, numbers))
+        blocks.append(Table.of("Milliseconds a query", ("stage", *numbers), times, numbers))
     if run.failures:
         failed = list(run.failures.items())[:WORST]
-        blocks.append(Table.made("Queries that failed", ("query", "why"), failed))
-    blocks += [Said(text=note, tone="note") for note in run.notes]
+        blocks.append(Table.of("Queries that failed", ("query", "why"), failed))
+    blocks += [Text(text=note, tone="note") for note in run.notes]
     if run.variant is not None:
         blocks.append(Code(title="The variant as it was", language="toml", text=run.variant.to_toml()))
         import shlex
@@ -246,34 +222,30 @@ def _compared(found: RunPair, by: str) -> Iterator[Block]:
     if board is None:
         return
     metric = board.metrics[0]
-    told = compared(board, metric, by)
-    yield Said(text=f"{metric}: {told.finding.sentence}", tone="headline")
-    yield Said(text=f"{told.system} won {told.wins} queries, lost {told.losses}, and {told.ties} were equal.")
-    yield Table.of(board_table(board))
-    yield compare_charts.differences(board, told, metric)
-    yield compare_charts.scatter(board, told, metric)
-    yield from map(Table.of, Compared(board, told, metric).tables()[1:2])
-    groups = [
-        (each.group or "(none)", each.finding.difference.queries, str(each.finding.verdict), _signed(each.finding))
-        for each in told.groups
-    ]
+    shown = view_of(board, compared(board, metric, by), metric)
+    yield Text(text=shown.headline, tone="headline")
+    yield Text(text=shown.counts)
+    yield board_table(board)
+    yield charts.query_differences(shown)
+    yield charts.query_scores(shown)
+    yield shown.deciding_table()
+    groups = []
+    for each in shown.groups:
+        known = each.finding.difference
+        change = "" if known.mean is None else signed(known.mean)
+        groups.append((each.group or "(none)", known.queries, str(each.finding.verdict), change))
     if groups:
-        columns = (by, "queries", f"{told.system} is", "difference")
-        yield Table.made(f"By {by} of query", columns, groups, ("queries", "difference"))
-    yield from (Said(text=warned.message, tone="note") for warned in board.warnings)
-
-
-def _signed(finding: Finding) -> str:
-    mean = finding.difference.mean
-    return "" if mean is None else f"{mean:+.3f}"
+        columns = (by, "queries", f"{shown.system} is", "difference")
+        yield Table.of(f"By {by} of query", columns, groups, ("queries", "difference"))
+    yield from (Text(text=warned.message, tone="note") for warned in board.warnings)
 
 
 def difference_blocks(one: Run, other: Run) -> Iterator[Block]:
     found = differences(one, other)
     names = (f"{one.name} {one.id[:SHOWN]}", f"{other.name} {other.id[:SHOWN]}")
     if found.rows:
-        yield Table.made("What differs", ("", *names), [(row.where, row.one, row.other) for row in found.rows])
-    yield Said(text=f"{len(found.changed)} of {found.queries} queries have other first results, or in another order.")
+        yield Table.of("What differs", ("", *names), [(row.where, row.one, row.other) for row in found.rows])
+    yield Text(text=f"{len(found.changed)} of {found.queries} queries have other first results, or in another order.")
 
 
 async def similarity(store: Store, one: str, other: str) -> list[Block]:
@@ -283,10 +255,10 @@ async def similarity(store: Store, one: str, other: str) -> list[Block]:
     measures = found.overlap()
     blocks: list[Block] = []
     if differs := unlike(mine.subject, theirs.subject):
-        blocks.append(Said(text=f"They are not over the same data: {differs}.", tone="note"))
+        blocks.append(Text(text=f"They are not over the same data: {differs}.", tone="note"))
     rows = [(name, f"{sum(of.values()) / len(of):.3f}" if of else "-") for name, of in measures.items()]
-    blocks.append(Table.made("How alike their rankings are", ("", "mean"), rows, ("mean",)))
-    blocks.append(Said(text="1 is the same ranking, 0 nothing in common. Which is better, only labels tell."))
+    blocks.append(Table.of("How alike their rankings are", ("", "mean"), rows, ("mean",)))
+    blocks.append(Text(text="1 is the same ranking, 0 nothing in common. Which is better, only labels tell."))
     return [*blocks, *difference_blocks(mine, theirs)]
 
 

@@ -190,10 +190,3 @@ def _in_turn(kinds: Sequence[Sequence[Query]], most: int) -> list[Query]:
     deepest = max(map(len, kinds), default=0)
     turns = (queries[at] for at in range(min(deepest, most)) for queries in kinds if at < len(queries))
     return [query for query, _ in zip(turns, range(most), strict=False)]
-
-
-def passage_of(hit: Hit) -> str:
-    """The passage without its leading heading, where that is shown above it already."""
-    first, _, rest = hit.text.lstrip().partition("\n")
-    said = first.startswith("#") and first.lstrip("#").strip() in hit.heading_path
-    return rest if said and rest.strip() else hit.text

@@ -21,10 +21,10 @@ from core.legs import legs
 from core.store.passages import read_items
 from evals.evaluation.context import EvalContext
 from evals.measures import Metric
+from evals.presentation.weight_surface import weights_text
 from evals.runs.batch_fusion import table
 from evals.statistics import significance
 from evals.statistics.mean_intervals import mean_intervals
-from evals.tuning import summary as sweep_summary
 from workbench.services.weights import WeighedSurface
 
 DIGITS = 9  # values of a metric that agree so far are equal: what lies beyond is the order of addition
@@ -55,7 +55,7 @@ def pack_surface(found: WeighedSurface) -> Plain:
         "means": _rounded(surface.means),
         "low": _rounded(low),
         "high": _rounded(high),
-        "tied": [int(each.tied) for each in found.summary.points],
+        "tied": [int(tied) for tied in found.summary.tied],
         "queries": [
             {"id": each, "text": found.split.queries[each].text, "kind": found.split.queries[each].kind}
             for each in surface.queries
@@ -116,7 +116,7 @@ def marks(found: WeighedSurface) -> list[Plain]:
         _mark(
             "current",
             "Current weights",
-            f"What {found.base.name} has now, {sweep_summary.shares(own)}{at}.",
+            f"What {found.base.name} has now, {weights_text(own)}{at}.",
             [[rows[found.current], 1.0]],
         ),
         _mark("best", "In-sample best", best, [[tuned.chosen.point, 1.0]], tuned.in_sample),
@@ -141,9 +141,7 @@ def _kinds(surface: WeighedSurface, rows: Mapping[tuple[int, ...], int]) -> list
     kinds = surface.summary.kinds
     if len(kinds) < 2:
         return []
-    told = "; ".join(
-        f"{each.kind or 'no kind'} ({each.queries}) {sweep_summary.shares(each.weights)}" for each in kinds
-    )
+    told = "; ".join(f"{each.kind or 'no kind'} ({each.queries}) {weights_text(each.weights)}" for each in kinds)
     steps = surface.surface.steps
     at = [rows[tuple(round(each.weights[leg] * steps) for leg in surface.surface.legs)] for each in kinds]
     says = f"Each kind of query by itself, drawn towards the weights for all: {told}."

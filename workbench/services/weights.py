@@ -21,8 +21,8 @@ from core.variant import Variant
 from evals import variants
 from evals.evaluation.context import EvalContext, tuning_split
 from evals.measures import DEFAULT_METRIC
+from evals.presentation.weight_surface import WeightSurface, weight_surface
 from evals.runs.batch_fusion import FusionArrays, separable
-from evals.tuning import summary as sweep_summary
 from evals.tuning import workflow
 from evals.tuning.surface import Surface
 from evals.tuning.tuner import TuningProcedure, TuningResult
@@ -173,8 +173,8 @@ class WeighedSurface:
         return self.tuned.surfaces[0]
 
     @cached_property
-    def summary(self) -> sweep_summary.SweepSummary:
-        return sweep_summary.summarise(self.tuned)
+    def summary(self) -> WeightSurface:
+        return weight_surface(self.base.name, self.tuned)
 
     def variant(self, point: Sequence[int]) -> Variant:
         """The base with the weights of a point."""

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core.context import Resources
 from core.errors import InputError, SpecError, UnknownName
-from core.expansion.base import FUNCTION_WORDS, words_in
+from core.expansion.base import content_words
 from core.progress import Listener, nobody
 from core.registry import Registry
 from core.store.engine import Store
@@ -21,10 +21,10 @@ from core.variant import Variant
 from evals.evaluation.context import EvalContext, default_split, open_eval
 from evals.evaluation.cost_notice import searched
 from evals.measures import Metric
+from evals.presentation.types import Output
 from evals.statistics.verdicts import Rules
 from evals.types import ALL, QuerySplit
 from evals.variants import known_names, resolve_variant
-from workbench.notebooks.output import Output
 from workbench.notebooks.shared import SharedOptions
 
 Reference = str | dict[str, Any]
@@ -264,7 +264,7 @@ class CellQuery:
     @property
     def keywords(self) -> list[str]:
         """The words that are marked in results."""
-        return [word for word in words_in(self.text) if word not in FUNCTION_WORDS]
+        return content_words(self.text)
 
 
 def find_query(opened: EvalContext, query: str | None, query_id: str | None) -> CellQuery:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +15,16 @@ from evals.evaluation.board import Board
 from evals.evaluation.compare_runs import compared
 from evals.evaluation.context import EvalContext
 from evals.evaluation.evaluate import evaluate, foreign_runs
-from evals.lab.results import Compared
-from evals.measures import DEFAULT_METRIC, Metric
-from evals.reports.model import line
+from evals.measures import DEFAULT_METRIC
+from evals.presentation import charts
+from evals.presentation.comparison import comparison, rank_changes
+from evals.presentation.types import Block, Output, Text
 from evals.runs.plan import EvalOptions
 from evals.runs.run_store import resolve_run
 from evals.runs.types import Run
 from evals.statistics.comparison import PairComparison
 from evals.types import QuerySplit
 from evals.variants import run_file
-from workbench.notebooks import rank_changes
-from workbench.notebooks.cells import compare_charts
 from workbench.notebooks.cells.base import (
     CellContext,
     CellSpec,
@@ -38,9 +35,9 @@ from workbench.notebooks.cells.base import (
     known_metric,
     literal,
 )
-from workbench.notebooks.cells.evaluate import LONGEST_QUERY, resolve_runs
-from workbench.notebooks.output import Block, Output, Said, Table
+from workbench.notebooks.cells.evaluate import resolve_runs
 from workbench.notebooks.shared import SharedOptions
+from workbench.services import weight_payload
 
 
 @kinds.register("compare")
@@ -62,21 +59,26 @@ class CompareCell(CellSpec):
         """Names may be those of kept runs, which only the database knows."""
 
     async def run(self, context: CellContext) -> Output:
-        board, comparison = await self.compared(context)
-        metric = board.metrics[0]
-        changes = await rank_changes.rank_changes(await context.open(self), board, comparison)
-        wins, losses, ties = comparison.wins, comparison.losses, comparison.ties
-        documents = rank_changes.relevant_table(comparison, changes)
+        board, pair = await self.compared(context)
+        opened, metric = await context.open(self), board.metrics[0]
+        changes = rank_changes(board, pair, metric)
+        items = list(dict.fromkeys(each.item for rows in changes.values() for each in rows))
+        titles = dict(zip(items, await weight_payload.titles(opened, items), strict=True))
+        titled = {
+            query: [each.model_copy(update={"title": titles[each.item]}) for each in rows]
+            for query, rows in changes.items()
+        }
+        shown = comparison(board, pair, metric, titled)
+        tables = (shown.deciding_table(), shown.kinds_table(), shown.rank_table())
         blocks: list[Block] = [
-            Said(text=f"{metric}: {comparison.finding.sentence}", tone="headline"),
-            Said(text=f"{comparison.system} won {wins} queries, lost {losses}, and {ties} were equal."),
-            compare_charts.differences(board, comparison, metric),
-            compare_charts.scatter(board, comparison, metric),
-            *map(Table.of, Compared(board, comparison, metric).tables()[1:]),
-            *([documents] if documents else []),
-            *(Said(text=warning.message, tone="note") for warning in board.warnings),
+            Text(text=shown.headline, tone="headline"),
+            Text(text=shown.counts),
+            charts.query_differences(shown),
+            charts.query_scores(shown),
+            *(table for table in tables if table is not None),
+            *(Text(text=warning.message, tone="note") for warning in board.warnings),
         ]
-        values = {**plain(board, comparison, changes), "searchable": await self._searchable(context, board)}
+        values = {**shown.cell_values(), "searchable": await self._searchable(context, board)}
         return Output(blocks=tuple(blocks), values=values)
 
     async def compared(self, context: CellContext) -> tuple[Board, PairComparison]:
@@ -164,53 +166,3 @@ def _variant(context: CellContext, opened: EvalContext, reference: Reference) ->
         return context.variant(reference, opened)
     except UnknownName:
         return None
-
-
-# -- for what draws or computes further --------------------------------------------------------------------------------
-
-
-def plain(
-    board: Board, comparison: PairComparison, changes: Mapping[str, Sequence[rank_changes.RankChange]]
-) -> dict[str, Any]:
-    """The verdict in numbers, both scores of every query by falling difference, and how ranks of documents changed."""
-    metric, finding = board.metrics[0], comparison.finding
-    one, other = board.of(comparison.system, metric), board.of(comparison.baseline, metric)
-    queries = [(each, board.split.queries[each.query]) for each in comparison.queries]
-    return {
-        "verdict": str(finding.verdict),
-        "difference": finding.difference.mean,
-        "by query": {each.query: each.difference for each in comparison.queries},
-        "metric": metric,
-        "formula": Metric.parse(metric).explanation,
-        "system": comparison.system,
-        "baseline": comparison.baseline,
-        "finding": asdict(finding.difference),
-        "sentence": finding.sentence,
-        "level": board.rules.level,
-        "queries": [
-            {
-                "id": each.query,
-                "text": line(query.text, LONGEST_QUERY),
-                "kind": query.kind,
-                "tags": list(query.tags),
-                "one": one[each.query],
-                "other": other[each.query],
-                "difference": each.difference,
-                "influence": each.influence,
-            }
-            for each, query in queries
-        ],
-        "groups": [
-            {
-                "by": each.by,
-                "name": each.group,
-                "verdict": str(each.finding.verdict),
-                "sentence": each.finding.sentence,
-                "finding": asdict(each.finding.difference),
-            }
-            for each in comparison.groups
-        ],
-        "deciding": [each.query for each in comparison.deciding],
-        "moved": {query: [asdict(each) for each in rows] for query, rows in changes.items()},
-        "notes": [warning.message for warning in board.warnings],
-    }

@@ -14,11 +14,13 @@ from core.packing import ContextPack, Packing, PackTrace
 from core.pipeline.retriever import search
 from core.tasks import side_by_side
 from core.variant import Variant
+from evals.display import Table
 from evals.evaluation import packed_contexts
 from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
 from evals.evaluation.packed_contexts import ContextPoint
-from evals.reports.charts import axis_of, layout_of, vertical
+from evals.presentation.charts import axis_of, layout_of, vertical
+from evals.presentation.types import Block, Chart, Code, Output, Text
 from evals.types import QuerySplit
 from workbench.notebooks.cells.base import (
     CellContext,
@@ -30,7 +32,6 @@ from workbench.notebooks.cells.base import (
     find_query,
     kinds,
 )
-from workbench.notebooks.output import Block, Code, Figure, Output, Said, Table
 
 TOGETHER = 4  # queries that are under way at once
 STEPS = 8  # budgets of the curve
@@ -118,21 +119,21 @@ class ContextCell(CellSpec):
         tokens = f"{pack.trace.tokens:,} of {self.budget:,} tokens"
         items = len({chunk.item_id for chunk in pack.chunks})
         headline = f"{len(pack.chunks)} passages of {items} documents stand in the context: {tokens}."
-        blocks: list[Block] = [Said(text=headline, tone="headline")]
+        blocks: list[Block] = [Text(text=headline, tone="headline")]
         if query.labelled:
             share = packed_contexts.score_pack(pack, self.budget, query.grades).gain_share
-            blocks.append(Said(text=f"It brings {share:.0%} of the labelled gain of this query."))
+            blocks.append(Text(text=f"It brings {share:.0%} of the labelled gain of this query."))
         if pack.chunks:
             rows = [
                 (at, chunk.role, f"{chunk.tokens:,}", str(chunk.citation))
                 for at, chunk in enumerate(pack.chunks, start=1)
             ]
             columns = ("", "role", "tokens", "citation")
-            blocks += [_bar(pack, self.budget), Table.made("What stands in it", columns, rows, ("", "tokens"))]
+            blocks += [_bar(pack, self.budget), Table.of("What stands in it", columns, rows, ("", "tokens"))]
         if pack.trace.dropped:
             dropped = [(each.id, each.role, each.reason) for each in pack.trace.dropped]
-            blocks.append(Table.made("What was left out", ("passage", "role", "why"), dropped))
-        blocks += [Said(text=note, tone="note") for note in pack.trace.notes]
+            blocks.append(Table.of("What was left out", ("passage", "role", "why"), dropped))
+        blocks += [Text(text=note, tone="note") for note in pack.trace.notes]
         return [*blocks, Code(title="The context as a model would read it", text=pack.context)]
 
     async def _own_curve(self, opened: EvalContext, query: CellQuery, variant: Variant) -> tuple[ContextPoint, ...]:
@@ -185,7 +186,7 @@ def _points(curve: Sequence[ContextPoint]) -> list[dict[str, float]]:
     return [{"budget": each.budget, "tokens": each.tokens, "gain": each.gain_share} for each in curve]
 
 
-def _bar(pack: ContextPack, budget: int) -> Figure:
+def _bar(pack: ContextPack, budget: int) -> Chart:
     """The budget as one bar, each passage its tokens' share."""
     traces = [
         {
@@ -208,10 +209,10 @@ def _bar(pack: ContextPack, budget: int) -> Figure:
         shapes=[end],
     )
     says = f"{pack.trace.tokens:,} tokens of a budget of {budget:,}, in {len(pack.chunks)} passages."
-    return Figure(title="The budget", says=says, figure={"data": traces, "layout": layout})
+    return Chart(title="The budget", description=says, figure={"data": traces, "layout": layout})
 
 
-def _curve_chart(curve: Sequence[ContextPoint], of: str, budget: int | None = None) -> Figure:
+def _curve_chart(curve: Sequence[ContextPoint], of: str, budget: int | None = None) -> Chart:
     """The mean share by budget; `budget` is marked in it."""
     trace = {
         "type": "scatter",
@@ -230,4 +231,4 @@ def _curve_chart(curve: Sequence[ContextPoint], of: str, budget: int | None = No
     )
     ends = f"{curve[0].gain_share:.0%} within {curve[0].budget:,.0f} tokens, {curve[-1].gain_share:.0%} within "
     says = f"Mean share of the labelled gain by budget over {of}: {ends}{curve[-1].budget:,.0f}."
-    return Figure(title=f"Gain by budget, {of}", says=says, figure={"data": [trace], "layout": layout})
+    return Chart(title=f"Gain by budget, {of}", description=says, figure={"data": [trace], "layout": layout})

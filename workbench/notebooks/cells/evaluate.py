@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
 from evals.evaluation.evaluate import evaluate
 from evals.measures import METRICS
-from evals.reports import Limits, charts, report
-from evals.reports.model import Section, Value, line
+from evals.presentation import charts
+from evals.presentation.leaderboard import leaderboard
+from evals.presentation.types import Block, Output, Text
 from evals.runs import run_store
 from evals.runs.plan import EvalOptions
 from workbench.notebooks.cells.base import (
@@ -31,10 +31,6 @@ from workbench.notebooks.cells.base import (
     known_metrics,
     literal,
 )
-from workbench.notebooks.output import Block, Figure, Output, Said, Table
-
-LONGEST_QUERY = 300  # characters of a text in the values
-SMALL = Limits(hits=1, rankings=1, texts=0)  # of the report only its charts are used
 
 
 @kinds.register("evaluate")
@@ -140,62 +136,11 @@ async def resolve_runs(context: CellContext, names: list[str], collection: str, 
 
 def board_output(board: Board, *, by_kind: bool = True) -> Output:
     """A board as a cell shows it."""
-    section = report([board], limits=SMALL).sections[0]
-    first = section.columns[0]
-    blocks: list[Block] = [Said(text=section.headline, tone="headline"), Table.of(board_table(board))]
-    if len(section.lines) > 1:
-        blocks.append(Figure.of(charts.intervals(section, first), f"{first.metric} with intervals"))
-    if by_kind and (groups := charts.groups(section, first)) is not None:
-        blocks.append(Figure.of(groups, f"{first.metric} by kind of query"))
-    return Output(blocks=tuple(blocks), values=plain(board, section, by_kind=by_kind))
-
-
-# -- for what draws or computes further --------------------------------------------------------------------------------
-
-
-def plain(board: Board, section: Section, *, by_kind: bool = True) -> dict[str, Any]:
-    """Scores by metric, variant and query, what is concluded of them, and which are too close to the best to tell.
-
-    `lines` are the variants, best first by the first metric; latencies are milliseconds a query.
-    """
-    return {
-        "names": list(board.names),
-        "metrics": list(board.metrics),  # PostgreSQL does not keep the order of keys
-        "baseline": board.baseline,
-        "best": {metric: list(board.best(metric)) for metric in board.metrics},
-        "scores": {metric: {name: board.of(name, metric) for name in board.names} for metric in board.metrics},
-        "formulas": {column.metric: column.explanation for column in section.columns},
-        "lines": [
-            {
-                "name": each.name,
-                "values": {metric: plain_value(each.values[metric]) for metric in board.metrics},
-                "p50": each.p50,
-                "p95": each.p95,
-                "megabytes": each.megabytes,
-                "failed": each.failed,
-            }
-            for each in section.lines
-        ],
-        "queries": {
-            query.id: {"text": line(query.text, LONGEST_QUERY), "kind": query.kind, "tags": list(query.tags)}
-            for query in board.split.queries.values()
-        },
-        "groups": [asdict(group) for group in section.groups] if by_kind else [],
-        "title": section.title,
-        "rules": section.rules,
-        "notes": [warning.message for warning in section.warnings],
-    }
-
-
-def plain_value(value: Value) -> dict[str, Any]:
-    finding = value.finding
-    return {
-        "mean": value.mean,
-        "low": value.low,
-        "high": value.high,
-        "judged": value.judged,
-        "verdict": str(finding.verdict) if finding else "",
-        "sentence": finding.sentence if finding else "",
-        "doubts": list(value.doubts),
-        "badge": value.badge,
-    }
+    scores = leaderboard(board, query_scores=True)
+    first = scores.metrics[0]
+    blocks: list[Block] = [Text(text=scores.headline, tone="headline"), board_table(board)]
+    if len(scores.rows) > 1:
+        blocks.append(charts.intervals(scores, first, f"{first.name} with intervals"))
+    if by_kind and (groups := charts.groups(scores, first, f"{first.name} by kind of query")) is not None:
+        blocks.append(groups)
+    return Output(blocks=tuple(blocks), values=scores.cell_values(by_kind=by_kind))

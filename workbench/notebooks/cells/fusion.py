@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -14,14 +13,15 @@ from core.fusion.base import FUSIONS, spec_of
 from core.fusion.rank_based import RrfFusion
 from core.fusion.score_based import LinearFusion
 from core.variant import Variant
+from evals.display import Table
 from evals.evaluation.board import board_table
 from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
 from evals.lab.results import LabSweep
 from evals.measures import DEFAULT_METRIC
-from evals.reports import weight_charts
-from evals.reports.build import weights_of
-from evals.tuning import summary as sweep_summary
+from evals.presentation.types import Block, Code, Output, Text
+from evals.presentation.weight_charts import weight_chart
+from evals.presentation.weight_surface import WeightSurface, weight_surface
 from evals.tuning.tuner import TuningProcedure
 from evals.tuning.workflow import (
     TunedWeights,
@@ -43,7 +43,6 @@ from workbench.notebooks.cells.base import (
     known_metric,
     literal,
 )
-from workbench.notebooks.output import Block, Code, Figure, Output, Said, Table
 
 
 @kinds.register("fusion")
@@ -90,19 +89,18 @@ class FusionCell(CellSpec):
     async def run(self, context: CellContext) -> Output:
         tuned = await self.look(context)
         found = LabSweep(tuned.request.base, tuned.result, tuned.notes)
-        blocks = _blocks(found)
+        surface = weight_surface(found.base.name, found.tuned)
+        blocks = _blocks(found, surface)
         try:
             variant = found.variant(even_so=self.even_so)
         except SpecError as error:
-            blocks.append(Said(text=f"No variant was made of it. {error}", tone="note"))
+            blocks.append(Text(text=f"No variant was made of it. {error}", tone="note"))
         else:
             blocks.append(Code(title=f"{variant.name}, as a variant to keep", language="toml", text=variant.to_toml()))
             if self.confirm:
                 blocks += await self._confirm(context, tuned, variant)
-        plain = sweep_summary.plain(found.tuned)
-        listed = {name: [asdict(each) for each in plain[name]] for name in ("points", "kinds")}
-        legs = list(found.tuned.surfaces[0].legs)
-        return Output(blocks=tuple(blocks), values={**plain, **listed, "legs": legs, "base": found.base.to_data()})
+        values = {**surface.document(), "legs": list(surface.legs), "base": found.base.to_data()}
+        return Output(blocks=tuple(blocks), values=values)
 
     async def look(self, context: CellContext) -> TunedWeights:
         """The surfaces and the tuning themselves, for a page on which weights are dragged."""
@@ -159,8 +157,8 @@ class FusionCell(CellSpec):
             opened, tuned, made, split, equal_name="all alike", rules=rules, progress=context.listener
         )
         finding = board.finding(board.metrics[0], made.name)
-        said = [Said(text=f"On {split.name}: {finding.sentence}", tone="plain")] if finding else []
-        return [*said, Table.of(board_table(board))]
+        said = [Text(text=f"On {split.name}: {finding.sentence}", tone="plain")] if finding else []
+        return [*said, board_table(board)]
 
     def python(self, export: PythonExport) -> str:
         legs = export.several(self.legs) if len(self.legs) > 1 else export.reference(self.legs[0])
@@ -206,21 +204,19 @@ def _fusions(fusions: Sequence[Fusion]) -> str | None:
     return repr([each["method"] if len(each) == 1 else each for each in changed])
 
 
-def _blocks(sweep: LabSweep) -> list[Block]:
-    tuned = sweep.tuned
-    weights = weights_of(sweep.base.name, tuned)
+def _blocks(found: LabSweep, surface: WeightSurface) -> list[Block]:
     blocks: list[Block] = [
-        Said(text=tuned.verdict, tone="headline"),
-        Figure.of(weight_charts.drawn(weights), f"{weights.metric} over the weights"),
+        Text(text=surface.verdict, tone="headline"),
+        weight_chart(surface, f"{surface.metric} over the weights"),
     ]
-    for table in sweep.tables():
-        notes = tuple(note for note in table.notes if note != tuned.verdict)  # which stands above already
-        blocks += [Table.of(replace(table, notes=notes))]
-    by_kind = sweep_summary.summarise(tuned).kinds
-    if len(by_kind) > 1:
-        legs = tuned.surfaces[0].legs
+    for table in found.tables():
+        notes = tuple(note for note in table.notes if note != surface.verdict)  # which stands above already
+        blocks += [table.model_copy(update={"notes": notes})]
+    if len(surface.kinds) > 1:
+        columns = ("kind", "queries", *surface.legs)
         rows = [
-            (each.kind or "(none)", each.queries, *(f"{each.weights[leg]:.2f}" for leg in legs)) for each in by_kind
+            (each.kind or "(none)", each.queries, *(f"{each.weights[leg]:.2f}" for leg in surface.legs))
+            for each in surface.kinds
         ]
-        blocks.append(Table.made("Weights by kind of query", ("kind", "queries", *legs), rows, ("queries", *legs)))
+        blocks.append(Table.of("Weights by kind of query", columns, rows, columns[1:]))
     return blocks

@@ -16,6 +16,7 @@ from evals.evaluation.cost_notice import searched
 from evals.judging.judgements import change_mark
 from evals.judging.queue import QueueSpec, build_queue
 from evals.measures import DEFAULT_METRIC
+from evals.presentation.types import Block, Output, Text
 from evals.runs.types import Run
 from evals.types import QuerySplit
 from evals.variants import every_name, resolve_variant
@@ -29,7 +30,6 @@ from workbench.notebooks.cells.base import (
     known_metric,
     literal,
 )
-from workbench.notebooks.output import Block, Output, Said
 from workbench.services import judging as judging_shown
 from workbench.services.pool_request import JudgeState, join_entries, seed_of
 
@@ -90,14 +90,14 @@ class JudgeCell(CellSpec):
             "left": len(pending.tasks),
         }
         blocks: list[Block] = [
-            Said(text=state.figures.headline, tone="headline"),
+            Text(text=state.figures.headline, tone="headline"),
             judging_shown.scores_table(state.figures),
             *([judging_shown.next_table(pending.tasks[:NEXT])] if pending.tasks else []),
             *judging_shown.agreement_blocks(state.agreed),
         ]
         if pending.gone:
             sentence = f"{pending.gone} documents of the pool are no longer in the collection."
-            blocks.append(Said(text=sentence, tone="note"))
+            blocks.append(Text(text=sentence, tone="note"))
         return Output(blocks=tuple(blocks), values=values)
 
     async def pool(self, context: CellContext) -> RunPool:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from core.embedding import is_served
 from core.errors import SpecError
 from core.explain import explain
-from core.legs import legs
 from core.pipeline.retriever import RetrievalResult, search
-from core.snippets import snippet
 from core.sql_export import export_sql
 from core.store.resolve_target import search_target
-from core.types import Hit
 from core.variant import Variant
 from evals.evaluation import evaluate
 from evals.evaluation.context import EvalContext
 from evals.measures import DEFAULT_METRIC
+from evals.presentation.search_results import column_values, search_results
+from evals.presentation.types import Block, Code, Output, Text
 from evals.runs.plan import EvalOptions
 from workbench.notebooks.cells.base import (
     CellContext,
@@ -35,10 +33,6 @@ from workbench.notebooks.cells.base import (
     known_metric,
     literal,
 )
-from workbench.notebooks.output import Block, Code, FoundHit, HitColumn, Hits, LegShare, Output, Said
-from workbench.services.search import passage_of
-
-SNIPPET = 240  # characters
 
 
 @kinds.register("search")
@@ -82,15 +76,16 @@ class SearchCell(CellSpec):
         columns = self.columns(context, opened)
         await _preload_models(opened, columns)
         bundles = [await search(opened.context, query.text, each) for each in columns]
-        blocks: list[Block] = [*reason, Said(text=_in_common(bundles)), _hits(query, bundles)]
+        results = search_results(query.text, bundles, query_id=query.id, grades=query.grades)
+        blocks: list[Block] = [*reason, Text(text=_in_common(bundles)), results]
         for document in self.why:
             for each in columns:
                 account = await explain(opened.context, query.text, each, document)
-                blocks.append(Said(text=f"{each.name}: {' '.join(account.sentences())}"))
+                blocks.append(Text(text=f"{each.name}: {' '.join(account.sentences())}"))
         for each in columns if self.sql else ():
             statement = await export_sql(opened.store, opened.view, each)
             blocks.append(Code(title=f"{each.name} as SQL", language="sql", text=statement.script))
-        return Output(blocks=tuple(blocks), values={"columns": [_stages(bundle) for bundle in bundles]})
+        return Output(blocks=tuple(blocks), values={"columns": [column_values(bundle) for bundle in bundles]})
 
     def queries(self, context: CellContext, opened: EvalContext) -> list[str]:
         """A picked query is not known yet and may be any labelled one. Each explanation asks the query again."""
@@ -102,7 +97,7 @@ class SearchCell(CellSpec):
         """The variants as this cell asks them."""
         return [each.but(top_k=self.top_k) for each in context.variants(self.variants, opened)]
 
-    async def _query(self, context: CellContext, opened: EvalContext) -> tuple[CellQuery, list[Said]]:
+    async def _query(self, context: CellContext, opened: EvalContext) -> tuple[CellQuery, list[Text]]:
         """The query, and of a picked one why it was picked."""
         if self.pick is None:
             return find_query(opened, self.query, self.query_id), []
@@ -117,7 +112,7 @@ class SearchCell(CellSpec):
         scores = ", ".join(f"{name} {board.of(name, metric)[query]:.3f}" for name in board.names)
         reason = f"{board.names[0]} does worst on" if self.pick == "worst" else "the table is most divided over"
         sentence = f"Of {len(board.queries(metric))} labelled queries this is the one that {reason}: {metric} {scores}."
-        return find_query(opened, None, query), [Said(text=sentence)]
+        return find_query(opened, None, query), [Text(text=sentence)]
 
     def python(self, export: PythonExport) -> str:
         lab = export.lab(self)
@@ -151,84 +146,6 @@ class SearchCell(CellSpec):
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------
-
-
-def _hits(query: CellQuery, bundles: Sequence[RetrievalResult]) -> Hits:
-    """The columns. Each hit has its document's rank in the first column, and says if its document stands above it."""
-    ranks = [{hit.item_id: hit.rank for hit in reversed(bundle.hits)} for bundle in bundles]  # of the best passage
-
-    def as_block(hit: Hit, column: int) -> FoundHit:
-        place = " > ".join(hit.heading_path)
-        return FoundHit(
-            rank=hit.rank,
-            id=hit.id,
-            item=hit.item_id,
-            title=hit.title,
-            where=f"{place} (p. {hit.page_first})".strip() if hit.page_first else place,
-            score=hit.score,
-            snippet=tuple(pieces(passage_of(hit), query.keywords)),
-            legs=tuple(
-                LegShare(leg=each.leg, rank=each.rank, raw=each.raw, contribution=each.contribution)
-                for each in hit.legs
-            ),
-            grade=query.grades.get(hit.item_id),
-            before=ranks[0].get(hit.item_id) if column else None,
-            again=ranks[column][hit.item_id] < hit.rank,
-        )
-
-    columns = tuple(
-        HitColumn(
-            variant=bundle.variant.name,
-            milliseconds=bundle.trace.milliseconds,
-            hits=tuple(as_block(hit, column) for hit in bundle.hits),
-            notes=bundle.trace.notes,
-        )
-        for column, bundle in enumerate(bundles)
-    )
-    return Hits(query=query.text, query_id=query.id, columns=columns)
-
-
-def pieces(text: str, keywords: Sequence[str], most: int = SNIPPET) -> Iterator[tuple[str, bool]]:
-    """The best stretch of a text, cut where matched words begin and end."""
-    best, at = snippet(text, keywords, most), 0
-    for start, end in best.highlights:
-        yield best.text[at:start], False
-        yield best.text[start:end], True
-        at = end
-    yield best.text[at:], False
-
-
-def _stages(bundle: RetrievalResult) -> dict[str, Any]:
-    """How a column came about: its legs, what each stage kept and dropped, and the ranks of each hit on its way."""
-    stages = {stage.name: stage for stage in bundle.trace.stages}  # of a stage that was done again, the last
-    variant = bundle.variant
-    ways: dict[str, list[list[Any]]] = {hit.id: [] for hit in bundle.hits}
-    for stage in stages.values():
-        for rank, (unit, score) in enumerate(stage.ranking, start=1):
-            if unit in ways and not stage.name.startswith("leg "):
-                ways[unit].append([stage.name, rank, score])
-    return {
-        "variant": variant.name,
-        "legs": [
-            {"name": name, "kind": legs.name_of(type(leg)), "weight": leg.weight}
-            for name, leg in zip(variant.leg_names, variant.legs, strict=True)
-        ],
-        "stages": [
-            {
-                "name": stage.name,
-                "milliseconds": stage.milliseconds,
-                "kept": len(stage.ranking),
-                "dropped": [
-                    {"reason": reason, "code": code, "limit": limit, "count": count}
-                    for (reason, code, limit), count in Counter(
-                        (each.reason, each.code, each.limit) for each in stage.dropped
-                    ).items()
-                ],
-            }
-            for stage in stages.values()
-        ],
-        "ways": ways,
-    }
 
 
 def _in_common(bundles: Sequence[RetrievalResult]) -> str:

@@ -21,8 +21,8 @@ from evals.judging.judgements import Judgement, change_mark
 from evals.judging.llm_judge import SCALE, ModelJudge
 from evals.judging.merging import WouldOverwrite, merge_judgements, remerged_splits
 from evals.labels import query_sets
+from evals.presentation.types import Text
 from workbench.components import blocks, feedback, sign_in
-from workbench.notebooks.output import Said
 from workbench.services import jobs, judging, permissions
 from workbench.services.jobs import Key
 from workbench.services.judging import Form, JudgingStatus
@@ -63,7 +63,7 @@ def follow(key: Key, ctx: EvalContext, session: JudgingSession) -> None:
         if latest is None:
             st.html('<p class="rb-summary" role="status">Scoring what is judged so far …</p>')
             return
-        blocks.draw(Said(text=latest.figures.headline, tone="headline"), "judging.headline")
+        blocks.draw(Text(text=latest.figures.headline, tone="headline"), "judging.headline")
         blocks.draw(judging.scores_table(latest.figures), "judging.scores")
         st.html(
             f'<p class="rb-summary" role="status">{"Following the last grades …" if work is not None else BLIND}</p>'

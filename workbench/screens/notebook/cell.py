@@ -12,13 +12,13 @@ from urllib.parse import quote
 import streamlit as st
 
 from core.errors import UnknownName
+from evals.presentation.types import Output
 from workbench.components import blocks, feedback, job_progress
 from workbench.notebooks import history, markdown
 from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells import kinds
 from workbench.notebooks.document import Cell, Part, Prose
 from workbench.notebooks.history import Edit
-from workbench.notebooks.output import Output
 from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER
 from workbench.screens.notebook import actions, editor

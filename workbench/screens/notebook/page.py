@@ -6,10 +6,11 @@ import streamlit as st
 
 from core.errors import RankbookError
 from core.store.engine import Store
+from evals.presentation import palette
 from workbench.components import feedback, theme
 from workbench.components.page import WorkbenchPage
 from workbench.components.theme import asset
-from workbench.notebooks import files, named, session
+from workbench.notebooks import files, session
 from workbench.notebooks.files import own_folder
 from workbench.notebooks.session import NotebookSession
 from workbench.screens.notebook import actions, cell, keyboard, state, toolbar
@@ -31,7 +32,7 @@ def render(store: Store) -> None:
     name = cell.css_name(state.current().cell or "-")
     st.html(f"<style>.st-key-part-{name} {{ --rb-at: light-dark(#33475f, #a9bdd6); }}</style>")
     toolbar.draw(session, said)
-    theme.in_view(named.styles(state.output for state in session.states()))
+    theme.in_view(palette.styles_of(state.output for state in session.states()))
     with st.container(key="book"):
         _where(session)
         for part in session.notebook.shown:

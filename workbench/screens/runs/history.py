@@ -7,6 +7,7 @@ from datetime import UTC
 
 import streamlit as st
 
+from evals.presentation.run_history import history_row
 from evals.runs.run_store import SHOWN, RunSummary
 from workbench.components import table
 from workbench.components.table import DataColumn, DataFilter, DataRow, DataTable
@@ -92,7 +93,7 @@ def _line(run: RunSummary, metric: str) -> DataRow:
             f"{run.name} (deep)" if run.depth else run.name,
             services_runs.pipeline(run),
             f"{run.subject.collection}, {run.subject.split}",
-            _score(run, metric),
+            history_row(run).score(metric),
             f"{latency.p95:.1f}" if latency else "",
             f"{run.failed:,} of {run.queries:,}",
             f"{run.made_at.astimezone(UTC):%Y-%m-%d %H:%M}",
@@ -100,14 +101,3 @@ def _line(run: RunSummary, metric: str) -> DataRow:
         ),
         hint=f"run {run.id[:SHOWN]}",
     )
-
-
-def _score(run: RunSummary, metric: str) -> str:
-    mean, interval = run.scores.get(metric), run.scores.get(f"{metric} interval")
-    if not isinstance(mean, int | float):
-        return ""
-    told = services_runs.badge(run, metric)
-    match interval:
-        case [int() | float() as low, int() | float() as high]:
-            return f"{mean:.3f} [{low:.2f}, {high:.2f}] {told}".strip()
-    return f"{mean:.3f} {told}".strip()

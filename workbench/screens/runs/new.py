@@ -15,13 +15,13 @@ from core.store.engine import Store
 from evals.evaluation import evaluate
 from evals.evaluation.context import EvalContext, default_split, open_eval
 from evals.measures import METRICS
+from evals.presentation.types import Output
 from evals.runs import run_store
 from evals.runs.exchange import ForeignRun
 from evals.runs.plan import EvalOptions
 from evals.variants import every_name, resolve_variant
 from workbench.components import blocks, deleted, feedback, job_progress
 from workbench.notebooks.cells import evaluate as cells_evaluate
-from workbench.notebooks.output import Output
 from workbench.screens.runs.state import RunsState, address
 from workbench.services import cost_notice, uploads
 from workbench.services.cost_notice import ConsentNeeded

@@ -13,11 +13,11 @@ import streamlit as st
 from core import bridge
 from core.errors import RankbookError
 from core.store.engine import Store
+from evals.presentation.types import Block
 from evals.runs import candidates, exchange, run_store
 from evals.runs.run_store import SHOWN, RunSummary
 from evals.runs.types import not_comparable
 from workbench.components import blocks, deleted, feedback, job_progress, variant_list
-from workbench.notebooks.output import Block
 from workbench.screens.runs.state import BY, RunsState, address
 from workbench.services import permissions
 from workbench.services import runs as services_runs

@@ -17,8 +17,9 @@ from core.sql_export import ExportedSql, export_sql, vector_of
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Variant
+from evals.display import Table
+from evals.presentation.types import Text
 from workbench.components import blocks, job_progress
-from workbench.notebooks.output import Said, Table
 from workbench.screens.variants.state import VariantsState, address
 from workbench.services import variants
 from workbench.services.cost_notice import ConsentNeeded
@@ -38,9 +39,9 @@ def difference(mine: VariantEntry, variant: Variant, others: Sequence[str], othe
         return
     rows = variants.differences(variants.read(other.text), variant)
     if not rows:
-        blocks.draw(Said(text="They are the same in every option."), "variants.same")
+        blocks.draw(Text(text="They are the same in every option."), "variants.same")
     else:
-        table = Table.made(
+        table = Table.of(
             "Options", ("option", other.name, mine.name), [(row.where, row.one, row.other) for row in rows]
         )
         blocks.draw(table, "variants.rows")
@@ -73,7 +74,7 @@ def sql(store: Store, variant: Variant, state: VariantsState, names: Sequence[st
         context = RequestContext(store, bridge.run(collections.get(store, state.collection)))
         made = bridge.run(export_sql(store, context.view, variant, query=query or None))
     for each in made.outside:
-        blocks.draw(Said(text=f"Done outside the statement: {each}", tone="note"), "variants.outside")
+        blocks.draw(Text(text=f"Done outside the statement: {each}", tone="note"), "variants.outside")
     st.code(_filled(context, made, query) if query else made.script, language="sql", height=620)
 
 

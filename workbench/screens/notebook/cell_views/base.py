@@ -14,12 +14,12 @@ import streamlit as st
 
 from core.errors import SpecError
 from evals.evaluation.context import EvalContext
+from evals.presentation.types import Output
 from workbench.components.leaderboard import name_of
 from workbench.components.url_state import Chooser
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.cells.base import CellContext, Reference
 from workbench.notebooks.document import Cell
-from workbench.notebooks.output import Output
 from workbench.screens.notebook import state
 from workbench.screens.notebook.state import NotebookState
 from workbench.services.context import open_collection

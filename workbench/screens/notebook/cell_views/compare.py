@@ -7,11 +7,11 @@ from typing import Any
 import streamlit as st
 
 from evals.display import el
+from evals.presentation.types import Chart, Text
 from workbench.components import blocks, comparison, table, theme
 from workbench.components.comparison import ComparisonSelection
 from workbench.components.leaderboard import groups_of
 from workbench.components.table import Action
-from workbench.notebooks.output import Figure, Said
 from workbench.screens.notebook.cell_views import base
 from workbench.screens.notebook.cell_views.base import CellView
 
@@ -28,7 +28,7 @@ def draw(view: CellView) -> None:
     def picked(what: Action) -> None:
         follow(view, look, what)
 
-    blocks.draw(Said(text=view.output.headline, tone="headline"), view.key("headline"))
+    blocks.draw(Text(text=view.output.headline, tone="headline"), view.key("headline"))
     blocks.html_of(_outcomes(look))
     _charts(view, look)
     kinds = comparison.kinds(look)
@@ -49,7 +49,7 @@ def draw(view: CellView) -> None:
             args=(view, look, {"query": look.chosen["id"]}),
         )
     for at, note in enumerate(look.values["notes"]):
-        blocks.draw(Said(text=note, tone="note"), view.key(f"note.{at}"))
+        blocks.draw(Text(text=note, tone="note"), view.key(f"note.{at}"))
 
 
 def look_of(view: CellView) -> ComparisonSelection:
@@ -80,7 +80,7 @@ def _outcomes(look: ComparisonSelection) -> Any:
 
 def _charts(view: CellView, look: ComparisonSelection) -> None:
     """Both charts; a click on a query selects it. Their keys change with the selection, so that no old one is left."""
-    figures = [block for block in view.output.blocks if isinstance(block, Figure)][:2]
+    figures = [block for block in view.output.blocks if isinstance(block, Chart)][:2]
     for at, (place, block) in enumerate(zip(st.columns(len(figures)), figures, strict=True)):
         key = view.key(f"chart.{at}.{look.query}")
 

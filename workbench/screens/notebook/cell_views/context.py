@@ -12,13 +12,13 @@ import streamlit as st
 
 from core.errors import RankbookError
 from evals.evaluation.context import EvalContext
+from evals.presentation.types import Block, Chart, Code, Text
 from workbench.components import blocks, document, feedback
 from workbench.components.cards import badge_of
 from workbench.components.theme import asset
 from workbench.components.url_state import put
 from workbench.notebooks.cells.base import find_query
 from workbench.notebooks.cells.context import ContextCell
-from workbench.notebooks.output import Block, Code, Figure, Said
 from workbench.screens.notebook.cell_views.base import CellView, context_of
 from workbench.services.search import QueryLabels
 
@@ -41,7 +41,7 @@ def draw(view: CellView) -> None:
         blocks.draw_all(view.output.blocks, view.key("blocks"))
         return
     _budget(view, spec)
-    sentences = [each for each in view.output.blocks if isinstance(each, Said)]
+    sentences = [each for each in view.output.blocks if isinstance(each, Text)]
     blocks.draw_all(sentences, view.key("said"))
     ground = _ground(view, spec)
     _passages(view, spec, values, ground)
@@ -55,7 +55,7 @@ def draw(view: CellView) -> None:
 
 def _is_curve(block: Block) -> bool:
     """The bar and the tables are drawn by the component."""
-    return isinstance(block, Figure) and block.title.startswith("Gain")
+    return isinstance(block, Chart) and block.title.startswith("Gain")
 
 
 def _ground(view: CellView, spec: ContextCell) -> EvalContext | None:

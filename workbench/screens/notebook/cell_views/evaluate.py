@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from evals.presentation.types import Text
 from workbench.components import blocks, leaderboard, table, theme
 from workbench.components.leaderboard import LeaderboardSelection
 from workbench.components.table import Action
-from workbench.notebooks.output import Said
 from workbench.screens.notebook.cell_views import base
 from workbench.screens.notebook.cell_views.base import CellView
 
@@ -20,7 +20,7 @@ def draw(view: CellView) -> None:
         blocks.draw_all(view.output.blocks, view.key("block"))
         return
     look = look_of(view)
-    blocks.draw(Said(text=view.output.headline, tone="headline"), view.key("headline"))
+    blocks.draw(Text(text=view.output.headline, tone="headline"), view.key("headline"))
 
     def picked(what: Action) -> None:
         follow(view, look, what)
@@ -33,7 +33,7 @@ def draw(view: CellView) -> None:
         blocks.heading(kinds.label)
         table.draw(view.key("kinds"), kinds, on_action=picked)
     if not look.variant:
-        blocks.draw(Said(text=INVITATION, tone="note"), view.key("invitation"))
+        blocks.draw(Text(text=INVITATION, tone="note"), view.key("invitation"))
         return
     blocks.heading(f"Queries, by {look.metric}")
     order = base.choose_kind_and_order(view, leaderboard.groups(look), leaderboard.orders(look))

@@ -20,16 +20,16 @@ from core.store.browse import DocumentMatch, find_documents
 from core.variant import Variant
 from evals.display import el
 from evals.evaluation.context import EvalContext
+from evals.presentation.types import SearchResults
 from workbench.components import blocks, job_progress
 from workbench.components.theme import asset
 from workbench.components.url_state import put
-from workbench.notebooks.output import Hits
 from workbench.screens.notebook.cell_views.base import CellView
 from workbench.services import cost_notice
 from workbench.services.cost_notice import ConsentNeeded
 
 EVERY = "*"  # in the address: asked of all columns
-Said = tuple[ExplanationLine, ...]
+Text = tuple[ExplanationLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Explanations:
     """The accounts, one a column; none where the typed text could mean several documents."""
 
     documents: tuple[DocumentMatch, ...]
-    accounts: tuple[tuple[str, Said], ...] = ()
+    accounts: tuple[tuple[str, Text], ...] = ()
 
 
-def asked(view: CellView, hits: Hits, columns: Sequence[Variant]) -> tuple[int, str] | None:
+def asked(view: CellView, hits: SearchResults, columns: Sequence[Variant]) -> tuple[int, str] | None:
     """The card to explain, by its column and id; None without one."""
     state = view.selected
     for at, (column, variant) in enumerate(zip(hits.columns, columns, strict=False)):
@@ -53,10 +53,10 @@ def draw(
     view: CellView,
     ctx: EvalContext,
     mark: str,
-    hits: Hits,
+    hits: SearchResults,
     columns: Sequence[Variant],
     card: tuple[int, str] | None,
-) -> Said | None:
+) -> Text | None:
     """The account. That of a card is given back, for the card to show."""
     state = view.selected
     wanted = [each for each in columns if state.against in (each.name, EVERY)]
@@ -93,7 +93,7 @@ async def _ask(
     return Explanations(tuple(documents), tuple(accounts))
 
 
-async def _account(ctx: EvalContext, query: str, variant: Variant, document: str) -> Said:
+async def _account(ctx: EvalContext, query: str, variant: Variant, document: str) -> Text:
     """In plain words and exact ones; an error of one column is its account."""
     try:
         account = await explain(ctx.context, query, variant, document)

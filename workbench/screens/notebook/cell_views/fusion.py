@@ -14,6 +14,7 @@ import streamlit as st
 from core.fusion import Fusion, fusions
 from core.fusion.base import FUSIONS, spec_of
 from core.fusion.normalise import Normalisation
+from evals.presentation.types import Chart, Text
 from evals.tuning.tuner import fusion_label
 from evals.tuning.workflow import TuningRequest
 from workbench.components import blocks, feedback, job_progress, weight_explorer
@@ -21,7 +22,6 @@ from workbench.components.url_state import Chooser
 from workbench.components.weight_explorer import SurfacePosition, WeightExplorer
 from workbench.notebooks import insert
 from workbench.notebooks.cells.fusion import FusionCell
-from workbench.notebooks.output import Figure, Said
 from workbench.screens.notebook.cell_views.base import WHERE, CellView, context_of, inline
 from workbench.services import weights
 from workbench.services.weights import WeighedSurface
@@ -32,13 +32,13 @@ NOTHING_TO_DRAG = "This output is older than what it came of. Run the cell, and 
 
 def draw(view: CellView) -> None:
     """The answer, the instrument or its progress, and the tables."""
-    headline = [each for each in view.output.blocks if isinstance(each, Said) and each.tone == "headline"]
+    headline = [each for each in view.output.blocks if isinstance(each, Text) and each.tone == "headline"]
     others = [each for each in view.output.blocks if each not in headline]
     blocks.draw_all(headline, view.key("headline"))
     drawn = False
     with feedback.draw_errors():
         drawn = _instrument(view)
-    figures = [each for each in others if isinstance(each, Figure)]
+    figures = [each for each in others if isinstance(each, Chart)]
     if not drawn:
         blocks.draw_all(figures, view.key("figures"))
     blocks.draw_all([each for each in others if each not in figures], view.key("blocks"))
@@ -47,7 +47,7 @@ def draw(view: CellView) -> None:
 def _instrument(view: CellView) -> bool:
     """Whether it could be drawn."""
     if view.stale or not isinstance(view.spec, FusionCell):
-        blocks.draw(Said(text=NOTHING_TO_DRAG, tone="note"), view.key("stale"))
+        blocks.draw(Text(text=NOTHING_TO_DRAG, tone="note"), view.key("stale"))
         return False
     told = [view.output.values.get("chosen", {}), *view.output.values.get("surfaces", [])]
     specs = [each["fusion"] for each in told if each.get("fusion", {}).get("method") in weights.methods()]

@@ -15,10 +15,10 @@ from core.types import Query
 from core.variant import Variant
 from evals.evaluation.context import EvalContext
 from evals.metrics.scoring import relevant_queries
+from evals.presentation.types import Block, SearchResults
 from workbench.components import blocks, document, feedback
 from workbench.components.url_state import put
 from workbench.notebooks.cells.search import SearchCell
-from workbench.notebooks.output import Block, Hits
 from workbench.screens.notebook.cell_views import explanation, search_columns, statement
 from workbench.screens.notebook.cell_views.base import CellView, context_of
 from workbench.services.search import LONGEST_QUERY
@@ -72,17 +72,17 @@ def draw(view: CellView) -> None:
     blocks.draw_all(after, view.key("after"))
 
 
-def _parted(shown: tuple[Block, ...]) -> tuple[tuple[Block, ...], Hits | None, tuple[Block, ...]]:
+def _parted(shown: tuple[Block, ...]) -> tuple[tuple[Block, ...], SearchResults | None, tuple[Block, ...]]:
     """The blocks above the columns, the columns, and the blocks below."""
-    at = next((at for at, block in enumerate(shown) if isinstance(block, Hits)), None)
+    at = next((at for at, block in enumerate(shown) if isinstance(block, SearchResults)), None)
     if at is None:
         return (), None, ()
     hits = shown[at]
-    return shown[:at], hits if isinstance(hits, Hits) else None, shown[at + 1 :]
+    return shown[:at], hits if isinstance(hits, SearchResults) else None, shown[at + 1 :]
 
 
 @st.fragment
-def _found(view: CellView, hits: Hits, ctx: EvalContext, mark: str, columns: list[Variant]) -> None:
+def _found(view: CellView, hits: SearchResults, ctx: EvalContext, mark: str, columns: list[Variant]) -> None:
     """A fragment, so that a click on a card redraws nothing around it."""
     with feedback.draw_errors():
         above = st.container()
@@ -111,7 +111,7 @@ def _document(view: CellView, ctx: EvalContext, columns: list[Variant]) -> None:
 # -- what is asked -----------------------------------------------------------------------------------------------------
 
 
-def _labelled(view: CellView, hits: Hits, queries: Mapping[str, Query]) -> None:
+def _labelled(view: CellView, hits: SearchResults, queries: Mapping[str, Query]) -> None:
     asked = hits.query_id if hits.query_id in queries else None
     key = put(view.key("labelled"), asked)
 
@@ -131,7 +131,7 @@ def _labelled(view: CellView, hits: Hits, queries: Mapping[str, Query]) -> None:
     )
 
 
-def _steps(view: CellView, hits: Hits, queries: list[str]) -> None:
+def _steps(view: CellView, hits: SearchResults, queries: list[str]) -> None:
     at = queries.index(hits.query_id) if hits.query_id in queries else None
     for name, icon, said, to in (
         (

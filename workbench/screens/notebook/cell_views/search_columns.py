@@ -10,15 +10,15 @@ import streamlit as st
 
 from core.explain import ExplanationLine, explanation
 from core.legs import describe
+from core.snippets import pieces
 from evals.evaluation.context import EvalContext
-from evals.reports import palette
+from evals.presentation import palette
+from evals.presentation.types import ResultColumn, ResultHit, SearchResults
 from workbench.components import theme
 from workbench.components.cards import badge_of, title_of
 from workbench.components.theme import asset
 from workbench.notebooks.cells.base import CellQuery
 from workbench.notebooks.cells.base import find_query as query_of
-from workbench.notebooks.cells.search import pieces
-from workbench.notebooks.output import FoundHit, HitColumn, Hits
 from workbench.screens.notebook.cell_views.base import CellView
 from workbench.services.search import QueryLabels
 
@@ -36,7 +36,7 @@ _component = st.components.v2.component(
 
 def draw(
     view: CellView,
-    hits: Hits,
+    hits: SearchResults,
     ctx: EvalContext,
     asked: tuple[int, str] | None,
     account: Sequence[ExplanationLine] | None,
@@ -46,12 +46,12 @@ def draw(
 
     def opened() -> None:
         if (value := st.session_state[key].get("open")) is not None:
-            name = hits.columns[int(value["column"])].variant
+            name = hits.columns[int(value["column"])].name
             view.select(document=str(value["id"]), variant=name, against="")
 
     def why() -> None:
         if (value := st.session_state[key].get("why")) is not None:
-            name = hits.columns[int(value["column"])].variant
+            name = hits.columns[int(value["column"])].name
             document, against = (str(value["id"]), name) if value["open"] else ("", "")
             view.select(document=document, against=against, variant="")
 
@@ -59,7 +59,7 @@ def draw(
     if asked is not None:
         lines = [[each.text, each.exact] for each in account] if account else None
         told = {"column": asked[0], "id": asked[1], "lines": lines}
-    judged, styles = judged_of(hits, ctx), theme.styles(column.variant for column in hits.columns)
+    judged, styles = judged_of(hits, ctx), theme.styles(column.name for column in hits.columns)
     _component(
         key=key,
         data={**plain(hits, judged, view.output.values, styles), "account": told},
@@ -68,7 +68,7 @@ def draw(
     )
 
 
-def judged_of(hits: Hits, ctx: EvalContext) -> QueryLabels:
+def judged_of(hits: SearchResults, ctx: EvalContext) -> QueryLabels:
     """The labels of the query."""
     known = {each.id: each for each in ctx.labelled.queries}
     if hits.query_id not in known:
@@ -76,12 +76,12 @@ def judged_of(hits: Hits, ctx: EvalContext) -> QueryLabels:
     return QueryLabels(known[hits.query_id].kind, query_of(ctx, None, hits.query_id).grades)
 
 
-def plain(hits: Hits, judged: QueryLabels, values: Mapping[str, Any], styles: Mapping[str, int]) -> Plain:
+def plain(hits: SearchResults, judged: QueryLabels, values: Mapping[str, Any], styles: Mapping[str, int]) -> Plain:
     """All columns, and their overlap. `styles` are the variants' colours and marks."""
     ways: Sequence[Plain] = values.get("columns") or [{} for _ in hits.columns]
     keywords = CellQuery(hits.query).keywords
     columns = [
-        {**_column(column, at, judged, way, keywords), **_look(styles[column.variant])}
+        {**_column(column, at, judged, way, keywords), **_look(styles[column.name])}
         for at, (column, way) in enumerate(zip(hits.columns, ways, strict=False))
     ]
     return {"columns": columns, "overlap": overlap(hits.columns)}
@@ -91,11 +91,11 @@ def _look(style: int) -> Plain:
     return {"colour": palette.colour(style), "shape": palette.shape(style)}
 
 
-def _column(column: HitColumn, at: int, judged: QueryLabels, way: Plain, keywords: Sequence[str]) -> Plain:
+def _column(column: ResultColumn, at: int, judged: QueryLabels, way: Plain, keywords: Sequence[str]) -> Plain:
     legs: list[Plain] = way.get("legs", [])
     top = max((sum(max(0.0, leg.contribution) for leg in hit.legs) for hit in column.hits), default=0.0)
     return {
-        "name": column.variant,
+        "name": column.name,
         "milliseconds": column.milliseconds,
         "notes": list(column.notes),
         "recall": _recall(column, judged),
@@ -115,18 +115,18 @@ def _column(column: HitColumn, at: int, judged: QueryLabels, way: Plain, keyword
     }
 
 
-def _card(hit: FoundHit, at: int, judged: QueryLabels, ways: Mapping[str, Any]) -> Plain:
+def _card(hit: ResultHit, at: int, judged: QueryLabels, ways: Mapping[str, Any]) -> Plain:
     return {
         "id": hit.id,
-        "item": hit.item,
+        "item": hit.item_id,
         "rank": hit.rank,
-        "title": title_of(hit.title, hit.item),
-        "where": (hit.where.removeprefix(hit.title.strip()).removeprefix(" > ") if hit.title.strip() else hit.where),
+        "title": title_of(hit.title, hit.item_id),
+        "where": (hit.place.removeprefix(hit.title.strip()).removeprefix(" > ") if hit.title.strip() else hit.place),
         "score": hit.score,
         "snippet": [list(piece) for piece in hit.snippet],
-        "badge": badge_of(judged, hit.item),
+        "badge": badge_of(judged, hit.item_id),
         "move": _move(hit) if at else None,
-        "again": hit.again,
+        "again": hit.repeats_item,
         "way": [[explanation.step(stage), rank, score, stage] for stage, rank, score in ways.get(hit.id, [])],
     }
 
@@ -140,19 +140,19 @@ def _stage(stage: Plain) -> Plain:
     return {**stage, "says": explanation.step(stage["name"]), "dropped": dropped}
 
 
-def _says(hit: FoundHit, legs: Sequence[Plain]) -> str:
+def _says(hit: ResultHit, legs: Sequence[Plain]) -> str:
     """What found the hit."""
     kinds = {leg["name"]: leg["kind"] for leg in legs}
     return explanation.found((describe(kinds.get(each.leg, each.leg)).phrase, each.rank) for each in hit.legs)
 
 
-def _heading(hit: FoundHit, keywords: Sequence[str]) -> list[list[Any]]:
+def _heading(hit: ResultHit, keywords: Sequence[str]) -> list[list[Any]]:
     """The title, cut at matched words."""
-    title = title_of(hit.title, hit.item)
+    title = title_of(hit.title, hit.item_id)
     return [list(piece) for piece in pieces(title, keywords, len(title))]
 
 
-def _shares(hit: FoundHit, legs: Sequence[Plain], top: float) -> list[Plain]:
+def _shares(hit: ResultHit, legs: Sequence[Plain], top: float) -> list[Plain]:
     """The share of each leg, including those that did not find it."""
     said = {each.leg: each for each in hit.legs}
     made = []
@@ -173,35 +173,35 @@ def _named(name: str, legs: Sequence[Plain]) -> Plain:
     return {"name": name, "label": label, "kind": kind}
 
 
-def _move(hit: FoundHit) -> Plain:
+def _move(hit: ResultHit) -> Plain:
     """The document's move since the first column."""
-    if hit.again:
+    if hit.repeats_item:
         return {"text": "again", "tone": "still", "hint": "Another passage of this document stands above it."}
-    if hit.before is None:
+    if hit.previous_rank is None:
         return {"text": "new", "tone": "up", "hint": "Not among the first column's results."}
-    moved = hit.before - hit.rank
+    moved = hit.previous_rank - hit.rank
     if not moved:
         return {"text": "=", "tone": "still", "hint": "At the same rank as in the first column."}
     up = moved > 0
     text = f"{'↑' if up else '↓'}{abs(moved)}"
-    hint = f"{'Up' if up else 'Down'} {abs(moved)}, from rank {hit.before} in the first column."
+    hint = f"{'Up' if up else 'Down'} {abs(moved)}, from rank {hit.previous_rank} in the first column."
     return {"text": text, "tone": "up" if up else "down", "hint": hint}
 
 
-def _recall(column: HitColumn, judged: QueryLabels) -> str:
+def _recall(column: ResultColumn, judged: QueryLabels) -> str:
     """The share of the relevant documents in the column, for a labelled query."""
     if not judged.relevant:
         return ""
-    found = len({hit.item for hit in column.hits} & judged.relevant)
+    found = len({hit.item_id for hit in column.hits} & judged.relevant)
     return f"{found} of {len(judged.relevant)} relevant"
 
 
-def overlap(columns: Sequence[HitColumn]) -> list[Plain]:
+def overlap(columns: Sequence[ResultColumn]) -> list[Plain]:
     """The documents by the columns that contain them."""
     where: dict[str, list[int]] = defaultdict(list)
     titles: dict[str, str] = {}
     for at, column in enumerate(columns):
-        for item, title in {hit.item: title_of(hit.title, hit.item) for hit in column.hits}.items():
+        for item, title in {hit.item_id: title_of(hit.title, hit.item_id) for hit in column.hits}.items():
             where[item].append(at)
             titles.setdefault(item, title)
     parts: dict[tuple[int, ...], list[str]] = defaultdict(list)

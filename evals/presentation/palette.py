@@ -2,7 +2,7 @@
 
 They are Okabe and Ito's (2008, Color Universal Design), darker on light ground, with three more. Colours that some eyes
 take for each other (nearer than 10 in CIELAB as Machado et al. 2009 simulate colour blindness) have marks of different
-shapes; so 48 variants are told apart. None ever stands alone: a name is beside it.
+shapes, so that 48 variants look different. A name is always beside the mark.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from core.legs import leg_descriptions
+from evals.presentation.types import Output
 
 STYLES = (
     ("#0072B2", "#56B4E9"),
@@ -59,19 +60,20 @@ def styles(names: Iterable[str]) -> dict[str, int]:
     given, slots = set(names), {kind: about.slot or 0 for kind, about in leg_descriptions().items()}
     found = {name: slots[name] for name in given & slots.keys()}
     for name in sorted(given - slots.keys()):
-        found[name] = _free(name, set(found.values()), max(slots.values()) + 1)
+        drawn = int.from_bytes(blake2b(name.encode(errors="replace"), digest_size=8).digest(), "big")
+        taken = set(found.values())
+        colours = {style % len(STYLES) for style in taken}
+        turn = range(min(max(slots.values()) + 1, len(STYLES) - 1), len(STYLES))
+        while not (free := [style for style in turn if style not in taken]):
+            turn = range(turn.stop, turn.stop + len(STYLES))
+        order = {style: (style - turn[drawn % len(turn)]) % len(turn) for style in free}
+        found[name] = min(free, key=lambda style: (style % len(STYLES) in colours, order[style]))
     return found
 
 
-def _free(name: str, taken: set[int], first: int) -> int:
-    """The style that a name draws, or the next that is not taken; `first` is the first that no leg has."""
-    drawn = int.from_bytes(blake2b(name.encode(errors="replace"), digest_size=8).digest(), "big")
-    colours = {style % len(STYLES) for style in taken}
-    turn = range(min(first, len(STYLES) - 1), len(STYLES))
-    while not (free := [style for style in turn if style not in taken]):
-        turn = range(turn.stop, turn.stop + len(STYLES))
-    own = turn[drawn % len(turn)]
-    return min(free, key=lambda style: (style % len(STYLES) in colours, (style - own) % len(turn)))
+def styles_of(outputs: Iterable[Output | None]) -> dict[str, int]:
+    """The styles of a notebook's variants, so that each has one colour and mark all over it."""
+    return styles(name for output in outputs if output is not None for name in output.variant_names)
 
 
 def colour(style: int) -> str:

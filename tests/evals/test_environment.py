@@ -23,7 +23,7 @@ from evals.runs.provenance import (
 SERVER = Capabilities(180_006, {"vector": "0.8.6"})
 
 # What the runner imports and what decides no ranking: labels, rows, metrics, and the rules of verdicts.
-ELSEWHERE = {"measures", "schema", "types", "verdicts"}
+ELSEWHERE = {"schema", "types", "verdicts"}
 
 
 def imported(module: Path) -> set[Path]:

@@ -113,7 +113,9 @@ def marked(text: str, words: Sequence[str]) -> list[tuple[str, bool]]:
 
 def matched_words(text: str, words: Sequence[str]) -> list[str]:
     """Those of the words that the text has, as they are or in another form."""
-    return [word for word in words if next(_matches(text, [word]), None) is not None]
+    there = {folded(text[start:end]) for start, end in _words_in(text)}
+    lookups = {word: _lookups([word]) for word in words}
+    return [word for word in words if any(_keyword(each, *lookups[word]) is not None for each in there)]
 
 
 def spelled_alike(word: str, keyword: str) -> bool:
@@ -141,7 +143,18 @@ def folded(word: str) -> str:
 
 
 def _matches(text: str, words: Sequence[str]) -> Iterator[_Match]:
-    # Each keyword by itself; and by each stem it may have, the shortest ending that any keyword has after it.
+    exact, stems = _lookups(words)
+    known: dict[str, int | None] = {}
+    for start, end in _words_in(text) if exact else ():
+        word = text[start:end]
+        if word not in known:
+            known[word] = _keyword(folded(word), exact, stems)
+        if (keyword_number := known[word]) is not None:
+            yield _Match(start, end, keyword_number)
+
+
+def _lookups(words: Sequence[str]) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
+    """Each keyword by itself; and by each stem it may have, the shortest ending that any keyword has after it."""
     exact: dict[str, int] = {}
     stems: dict[str, tuple[int, int]] = {}
     for word in words:
@@ -150,13 +163,7 @@ def _matches(text: str, words: Sequence[str]) -> Iterator[_Match]:
     for number, keyword in enumerate(exact):
         for stem, ending in _stems(keyword):
             stems[stem] = min(stems.get(stem, (ending, number)), (ending, number))
-    known: dict[str, int | None] = {}
-    for start, end in _words_in(text) if exact else ():
-        word = text[start:end]
-        if word not in known:
-            known[word] = _keyword(folded(word), exact, stems)
-        if (keyword_number := known[word]) is not None:
-            yield _Match(start, end, keyword_number)
+    return exact, stems
 
 
 def _stems(word: str) -> Iterator[tuple[str, int]]:

@@ -13,7 +13,7 @@ HEADER = "notebook"  # the kind of the cell that holds it
 
 
 class SharedOptions(BaseModel):
-    """SharedOptions by all cells, each of which may say otherwise."""
+    """Options shared by all cells, each of which may say otherwise."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 

@@ -19,7 +19,7 @@ from evals.labels import query_sets
 from evals.schema import schema_chain
 from tests.conftest import TEST_DSN, make_home, remove_home, without_disk
 from tests.evals.first_build import BACKUP, COMMIT, usable
-from tests.evals.first_build.make import NOTEBOOK, WORDS
+from tests.evals.first_build.contents import NOTEBOOK, WORDS
 
 pytestmark = [
     pytest.mark.slow,

@@ -310,7 +310,7 @@ def kill_load_at(store, name, monkeypatch, where, plan=PLAN):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", [(collections, "add"), (Ingest, "_finish"), (load, "load_source_labels")])
+@pytest.mark.parametrize("where", [(collections, "add_fields"), (Ingest, "_finish"), (load, "load_source_labels")])
 def test_a_collection_whose_load_never_ended_says_so_until_one_does(store, name, monkeypatch, where):
     kill_load_at(store, name, monkeypatch, where)
     assert summary_of(store, name).state == "loading was interrupted"
@@ -335,7 +335,7 @@ def test_the_demo_is_needed_until_it_is_loaded_to_its_end(store, name, monkeypat
     add(store, name)
     assert not bridge.run(needs_demo(store, name))
     assert not bridge.run(needs_demo(store, name + " other"))
-    kill_load_at(store, name + " own", monkeypatch, (collections, "add"))
+    kill_load_at(store, name + " own", monkeypatch, (collections, "add_fields"))
     assert not bridge.run(needs_demo(store, name + " own"))
     kill_load_at(store, name, monkeypatch, (load, "load_source_labels"))
     assert bridge.run(needs_demo(store, name))

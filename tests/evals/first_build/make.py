@@ -14,6 +14,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from contents import BOTH, NOTEBOOK, WORDS
 from evals.query_sets import Labelled
 from evals.running import run_store
 from evals.store import chain
@@ -25,7 +26,6 @@ from core.store import attached
 from core.store.collections import View
 from core.store.engine import Store
 from core.types import Query
-from core.variant import Variant
 from evals import backup, kept_variants, library, query_sets
 from evals.evaluation import Wanted, evaluated, opened
 from evals.judging import judgements, votes
@@ -34,21 +34,6 @@ from evals.judging.votes import Contest, Vote
 from evals.labels import Label
 from tests.app.corpus import KETTLES, MODEL
 
-WORDS = Variant.from_data({"name": "words", "chunks": "small", "top_k": 2, "leg": [{"kind": "bm25"}]})
-BOTH = Variant.from_data(
-    {"name": "both", "chunks": "small", "top_k": 2, "leg": [{"kind": "bm25"}, {"kind": "vector", "weight": 0.5}]}
-)
-NOTEBOOK = """# Kettles
-
-```notebook
-collection = "kettles"
-```
-
-```search words
-query = "scale"
-variants = ["words"]
-```
-"""
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 

@@ -19,7 +19,7 @@ from evals.runs import run_store
 from evals.runs.plan import EvalOptions
 from evals.runs.types import not_comparable
 from tests.app import corpus  # under whose model the texts were embedded
-from tests.evals.first_build.make import BOTH, WORDS
+from tests.evals.first_build.contents import BOTH, WORDS
 
 FOUND = {"remove scale from the kettle": ["warranty", "descale"], "E-42": ["e42"]}  # by words, best first
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import bridge, home
+from core import bridge
 from core.store import collections
 from evals import variants
 from evals.collections import load
@@ -73,7 +73,7 @@ def test_an_option_that_the_address_makes_up_is_said_to_be_none_and_the_figures_
 
 
 def test_a_point_is_kept_and_shown_as_sql(weighed, monkeypatch, tmp_path):
-    monkeypatch.setattr(home, "home", lambda: tmp_path)
+    monkeypatch.setattr(variants, "home", lambda: tmp_path)
     app = page(cell=CELL, weights="7-3")
     app.button(key=widget("fusion.keep")).click()
     settled(app)
@@ -105,7 +105,7 @@ def draw_weights() -> None:
 
 
 def test_the_page_weighs_a_kept_variant(store, monkeypatch, tmp_path):
-    monkeypatch.setattr(home, "home", lambda: tmp_path)
+    monkeypatch.setattr(variants, "home", lambda: tmp_path)
     variants.keep(
         'name = "mine <b>"\n[[leg]]\nkind = "bm25"\nweight = 0.25\n[[leg]]\nkind = "fulltext"\nweight = 0.75\n'
     )

@@ -31,8 +31,8 @@ ITEMS = documents(12)
 OPTIONS = EvalOptions(("ndcg@5",))
 
 
-def leg(name: str, kind=Bm25Leg) -> Variant:
-    return Variant.of_leg(kind(), chunks="small").but(name=name)
+def leg(name: str, kind=Bm25Leg, **options) -> Variant:
+    return Variant.of_leg(kind(**options), chunks="small").but(name=name)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def ctx(store, loaded):
 @pytest.mark.slow
 def test_the_collection_is_read_once_and_the_plan_is_made_once_for_notice_and_runs(store, loaded):
     resources = Resources(embedder=lambda _: EMBEDDER, environment={})
-    variants = [leg("words"), leg("phrases", FulltextLeg)]
+    variants = [leg("words", k1=1.23), leg("phrases", FulltextLeg, mode="plain")]  # of no other test here
     with reading(store) as read:
         ctx = bridge.run(open_eval(store, loaded, resources=resources))
         split = ctx.split("test")

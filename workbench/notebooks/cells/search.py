@@ -152,7 +152,7 @@ def _in_common(bundles: Sequence[RetrievalResult]) -> str:
     documents = [{hit.item_id for hit in bundle.hits} for bundle in bundles]
     every = set().union(*documents)
     if len(documents) == 1 or not every:
-        return f"{len(every)} documents were documents."
+        return f"{len(every)} documents were found."
     shared = set.intersection(*documents)
     who = "Both" if len(documents) == 2 else f"All {len(documents)}"
     return f"{who} have {len(shared)} of the {len(every)} documents in common."

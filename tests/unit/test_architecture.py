@@ -45,7 +45,7 @@ def defined(body: list[ast.stmt]) -> dict[str, list[ast.stmt]]:
 def exists(dotted: str) -> bool:
     """A module or package, or what its source defines: nothing is imported for this."""
     path, rest = ROOT, dotted.split(".")
-    while rest and (path / rest[0]).is_dir():
+    while rest and (path / rest[0] / "__init__.py").is_file():
         path /= rest.pop(0)
     if rest and (path / f"{rest[0]}.py").is_file():
         path /= f"{rest.pop(0)}.py"

@@ -151,7 +151,7 @@ def test_a_backup_that_is_killed_leaves_the_older_one_and_the_next_one_is_whole(
     name, path = donor[0], tmp_path / "mine.tar"
     path.write_bytes(donor[1].read_bytes())
     older = path.read_bytes()
-    call = f"save(store, __import__('pathlib').Path({str(path)!r}), collection={name!r}, overwrite=True"
+    call = f"save_backup(store, __import__('pathlib').Path({str(path)!r}), collection={name!r}, overwrite=True"
     ended = process(call, at="Saving items", then=KILL)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert path.read_bytes() == older
@@ -166,7 +166,7 @@ def test_a_backup_that_is_killed_leaves_the_older_one_and_the_next_one_is_whole(
 def test_a_disk_that_is_full_is_told_and_the_older_backup_stays(store, donor, tmp_path):
     name, path = donor[0], tmp_path / "mine.tar"
     path.write_text("older")
-    call = f"save(store, __import__('pathlib').Path({str(path)!r}), collection={name!r}, overwrite=True"
+    call = f"save_backup(store, __import__('pathlib').Path({str(path)!r}), collection={name!r}, overwrite=True"
     limit = "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))"
     ended = process(call, before=limit)
     assert ended.returncode == 1
@@ -190,7 +190,7 @@ def test_two_backups_to_one_place_do_not_mix(tmp_path):
 
 @pytest.mark.parametrize("at", ["Restoring vectors", "Index", "Restoring judgements"])
 def test_a_restore_that_is_killed_leaves_nothing_and_the_next_one_is_whole(store, name, donor, at):
-    call = f"restore(store, __import__('pathlib').Path({str(donor[1])!r}), name={name!r}"
+    call = f"restore_backup(store, __import__('pathlib').Path({str(donor[1])!r}), name={name!r}"
     ended = process(call, at=at, then=KILL)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert gone(store, name)

@@ -184,7 +184,8 @@ class Cluster:
 
     async def _look(self) -> None:
         try:
-            cores = await asyncio.wait_for(cast("Any", self._client.scheduler).ncores(), self._patience.answering)
+            async with asyncio.timeout(self._patience.answering):  # Python 3.11's `wait_for` may swallow a cancellation
+                cores = await cast("Any", self._client.scheduler).ncores()
         except TimeoutError as error:
             raise ClusterFailed(
                 f"The Dask scheduler at {self.address} has not answered for {self._patience.answering:g} s. {KEPT}"

@@ -150,13 +150,16 @@ def store() -> Iterator[Store]:
     bridge.run(opened.close())
 
 
-def without_disk(store: Store) -> None:
-    """The server no longer waits for the disk at each commit. Only for one that goes away with its home."""
+def without_disk(store: Store, *, commits: str = "off") -> None:
+    """The server no longer waits for the disk at each commit. Only for one that goes away with its home.
+
+    Whoever kills it wants `commits` on, as they are on the server that ships: the last ones would be lost.
+    """
     if store.server is None:
         return
     with psycopg.connect(store.server.conninfo(), autocommit=True) as connection:
-        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        for setting, value in (("fsync", "off"), ("synchronous_commit", commits), ("full_page_writes", "off")):
+            connection.execute(f"ALTER SYSTEM SET {setting} = {value}")
         connection.execute("SELECT pg_reload_conf()")
 
 

@@ -187,7 +187,7 @@ def watched(console: Console | None = None, *, quiet: bool = False, transient: b
         with _bars(shown, transient) as listener:
             yield listener
     else:
-        yield told(lambda text: shown.print(text, soft_wrap=True, markup=False, highlight=False))
+        yield step_sentences(lambda text: shown.print(text, soft_wrap=True, markup=False, highlight=False))
 
 
 def sentences(*, quiet: bool = False) -> Progress:
@@ -198,7 +198,7 @@ def sentences(*, quiet: bool = False) -> Progress:
     return (lambda _: None) if quiet else lambda text: shown.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
-def told(tell: Progress) -> Listener:
+def step_sentences(tell: Progress) -> Listener:
     """Steps as sentences, some seconds apart."""
     say = spaced(tell)
 

@@ -16,7 +16,7 @@ from core.errors import SpecError, StoreError, UnknownName
 from core.store import collections, grants, names, readable_tables, roles, trash
 from core.store.engine import Store
 from core.store.names import trash_mark
-from core.store.trash_entries import TrashEntry, find, name_taken
+from core.store.trash_entries import TrashEntry, find, restore_conflict
 from evals import variants
 from evals.judging import judgements
 from evals.labels import query_sets
@@ -110,7 +110,7 @@ async def _restore_collection(store: Store, entry: TrashEntry, name: str | None,
     name = names.composed(name or entry.name)
     names.schema_of(name)  # refuses what cannot be one before anything is looked at
     if await collections.find(store, name) is not None:
-        raise name_taken(entry, f"There is a collection {name!r} again.")
+        raise restore_conflict(entry, f"There is a collection {name!r} again.")
     attachment = await trash.inspect_attached(reader, entry)
     async with store.begin(fresh=True) as connection:
         await trash.claim(connection, entry)
@@ -119,7 +119,7 @@ async def _restore_collection(store: Store, entry: TrashEntry, name: str | None,
             await query_sets.move_within(connection, trash_mark(entry.id), name)
         except IntegrityError:  # a backup may have restored labels under that name, which wait for a collection
             why = f"Labels that a backup brought wait here for a collection {name!r}, and its own have the same names."
-            raise name_taken(entry, why) from None
+            raise restore_conflict(entry, why) from None
         if name != entry.name:
             await judgements.copy_to(connection, entry.collection, name, entry.deleted_at)
             await run_store.copy_to(connection, entry.collection, name, entry.deleted_at)

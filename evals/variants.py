@@ -20,7 +20,7 @@ from core.errors import InputError, RankbookError, SpecError, StoreError, Unknow
 from core.home import home
 from core.legs import Leg, legs
 from core.small_files import read_small
-from core.store.trash_entries import TrashEntry, name_taken, new_id, not_in_trash, retention
+from core.store.trash_entries import TrashEntry, new_id, not_in_trash, restore_conflict, retention
 from core.toml_io import LARGEST_FILE, file_text
 from core.variant import LEGS, Variant
 
@@ -259,7 +259,7 @@ def restore(entry: TrashEntry, *, name: str | None = None) -> SavedVariant:
         written = _with_name(written, name, text)
     wanted = name or entry.name
     if find(wanted) is not None:
-        raise name_taken(entry, f"A variant called {wanted!r} is kept again.")
+        raise restore_conflict(entry, f"A variant called {wanted!r} is kept again.")
     path = folder() / str(entry.details["file"])
     if path.exists():
         path = _free_path(wanted)

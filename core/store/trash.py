@@ -25,7 +25,7 @@ from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.names import identifier, plain_text, trash_mark, trash_schema
 from core.store.schema import Collection, TrashRow
-from core.store.trash_entries import Kind, TrashEntry, name_taken, new_id, not_in_trash, retention
+from core.store.trash_entries import Kind, TrashEntry, new_id, not_in_trash, restore_conflict, retention
 
 RENAME: Final = "ALTER SCHEMA {} RENAME TO {}"
 MAY_ENTER: Final = """
@@ -123,7 +123,7 @@ async def size_of(store: Store, namespace: str) -> int:
     return size
 
 
-async def put_collection(
+async def move_collection(
     store: Store, connection: AsyncConnection, view: CollectionView, *, size: int, by: str
 ) -> TrashEntry:
     """Move a collection from the catalogue into the trash. Its name is free from then on."""
@@ -188,9 +188,9 @@ async def restore_collection(
     kept = entry.details["row"]
     session = AsyncSession(connection, expire_on_commit=False)
     if await session.get(Collection, name):
-        raise name_taken(entry, f"There is a collection {name!r} again.")
+        raise restore_conflict(entry, f"There is a collection {name!r} again.")
     if namespace in await connection.run_sync(lambda sync: inspect(sync).get_schema_names()):
-        raise name_taken(entry, f"There is a schema {namespace!r}, which {name!r} would need.")
+        raise restore_conflict(entry, f"There is a schema {namespace!r}, which {name!r} would need.")
     if attachment is None:
         await _rename(store, connection, trash_schema(entry.id), namespace)
     times = {each: datetime.fromisoformat(kept[each]) if kept[each] else None for each in TIMES}

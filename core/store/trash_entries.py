@@ -98,5 +98,5 @@ def not_in_trash(entry: TrashEntry) -> StoreError:
     )
 
 
-def name_taken(entry: TrashEntry, why: str) -> StoreError:
+def restore_conflict(entry: TrashEntry, why: str) -> StoreError:
     return StoreError(f"{why} Bring this one back under another name: {entry.way_back} --as NEW")

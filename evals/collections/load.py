@@ -259,7 +259,7 @@ async def drop(store: Store, name: str, *, by: str = "") -> TrashEntry:
     view = await collections.get(store, name)
     size = await trash.size_of(store, view.namespace)
     async with store.begin(fresh=True) as connection:
-        entry = await trash.put_collection(store, connection, view, size=size, by=by)
+        entry = await trash.move_collection(store, connection, view, size=size, by=by)
         await query_sets.move_within(connection, view.name, trash_mark(entry.id))
     if view.row.attached is not None and not store.role:  # for an editor, the owner does it later
         await grants.revoke_unneeded(store)

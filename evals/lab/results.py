@@ -157,19 +157,19 @@ class Compared(Displayable):
         return self.comparison.finding.sentence
 
     def tables(self) -> tuple[Table, ...]:
-        shown, kinds = self._shown, self._shown.kinds_table()
+        shown, kinds = self._compared, self._compared.kinds_table()
         return (Table.of(shown.headline), shown.deciding_table(), *([kinds] if kinds else []))
 
     def frame(self) -> pd.DataFrame:
         """Every query that was scored, by falling difference."""
         import pandas as pd
 
-        shown = self._shown
+        shown = self._compared
         rows = [(each.id, each.text, each.one, each.other, each.difference) for each in shown.queries]
         return pd.DataFrame(rows, columns=["query", "text", shown.system, shown.baseline, "difference"])
 
     @property
-    def _shown(self) -> Comparison:
+    def _compared(self) -> Comparison:
         return comparison(self.board, self.comparison, self.metric)
 
 

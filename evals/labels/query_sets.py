@@ -16,7 +16,7 @@ from core.errors import UnknownName
 from core.store import names, sanitize, trash
 from core.store.engine import Store
 from core.store.names import trash_mark
-from core.store.trash_entries import TrashEntry, name_taken, new_id
+from core.store.trash_entries import TrashEntry, new_id, restore_conflict
 from core.types import Flaw, Query, Row
 from evals.labels import revisions
 from evals.labels.revisions import NO_CAUSE, Cause, LabelChange, LabelDifference, LabelState, rows_only_in
@@ -284,12 +284,12 @@ async def restore(connection: AsyncConnection, entry: TrashEntry, collection: st
     """Restore a query set from the trash, in the transaction that claims its entry."""
     name = names.checked(name, what="The query set's name")
     if await find(AsyncSession(connection), collection, name):
-        raise name_taken(entry, f"There is a query set {name!r} of {collection!r} again.")
+        raise restore_conflict(entry, f"There is a query set {name!r} of {collection!r} again.")
     row = update(QuerySet).where(QuerySet.collection == trash_mark(entry.id))
     try:
         await connection.execute(row.values(collection=collection, name=name))
     except IntegrityError:  # made at this moment
-        raise name_taken(entry, f"There is a query set {name!r} of {collection!r} again.") from None
+        raise restore_conflict(entry, f"There is a query set {name!r} of {collection!r} again.") from None
 
 
 async def count(store: Store, collection: str, *, name: str = DEFAULT_QUERY_SET) -> int:

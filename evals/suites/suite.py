@@ -58,7 +58,7 @@ def varied(base: Variant, fields: Mapping[str, Sequence[Any]]) -> list[Variant]:
     for point in points.values():
         changed = copy.deepcopy(base.to_data())
         for field in sorted(point, key=lambda field: field not in methods):  # which decide what else there is to vary
-            _put(base, changed, field, point[field])
+            _set_field(base, changed, field, point[field])
         values = ", ".join(f"{field.removeprefix('leg.')}={value}" for field, value in point.items())
         variants.append(Variant.from_data({**changed, "name": f"{base.name}, {values}" if values else base.name}))
     return variants
@@ -80,7 +80,7 @@ def _without_strange_options(chosen: Mapping[str, Any], fields: Mapping[str, Seq
     return left
 
 
-def _put(base: Variant, changed: dict[str, Any], field: str, value: Any) -> None:
+def _set_field(base: Variant, changed: dict[str, Any], field: str, value: Any) -> None:
     """Set the option that the dots lead to; tables on the way that the base leaves to their defaults are made."""
     first, *path = field.split(".")
     place: Any = changed

@@ -29,7 +29,7 @@ from core.store.engine import Store
 from core.store.passages import read_items
 from core.variant import Variant
 from evals.collections import load
-from evals.display import Table, TableCell, as_html, as_text, told, watched
+from evals.display import Table, TableCell, as_html, as_text, step_sentences, watched
 from evals.evaluation.context import open_eval
 from evals.judging import judgements
 from evals.judging.merging import WouldOverwrite
@@ -508,7 +508,7 @@ def test_progress_outside_a_terminal_is_a_sentence_now_and_then(capfd: pytest.Ca
     from core.progress import Step
 
     said: list[str] = []
-    listener = told(said.append)
+    listener = step_sentences(said.append)
     for done in range(100):
         listener(Step("[bold]Asking\x1b", done, 1000, "queries"))
     assert said == ["[bold]Asking\N{REPLACEMENT CHARACTER}: 0 of 1,000 queries"]
